@@ -1,0 +1,57 @@
+# Every target runs from a bare clone with python3 and make: the first one builds .venv from the hashed lock.
+PYTHON ?= python3
+WORKERS ?= 2
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+TYPED := $(wildcard src bench tools)
+FORMATTED := $(wildcard src bench tools tests)
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help test check fmt lock bench chaos clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+test: check ## Run the checks, then every test (ARGS="-k name" narrows)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+
+check: $(INSTALLED) ## Check format, lint, types, layers and sizes
+	$(BIN)/ruff format --check $(FORMATTED)
+	$(BIN)/ruff check $(FORMATTED)
+	$(BIN)/mypy $(TYPED)
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python tools/engine_size.py
+
+fmt: $(INSTALLED) ## Format the code and fix what ruff can fix
+	$(BIN)/ruff check --fix-only $(FORMATTED)
+	$(BIN)/ruff format $(FORMATTED)
+
+lock: $(INSTALLED) ## Resolve pyproject.toml anew into requirements.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --upgrade --generate-hashes --all-extras --group dev \
+		--no-annotate --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
+		--output-file requirements.lock pyproject.toml
+	@! grep -nE '://|--(index-url|extra-index-url|find-links)' requirements.lock || \
+		{ echo 'requirements.lock names a package host' >&2; exit 1; }
+
+bench: $(INSTALLED) ## Measure the engines beside the raw-SQL floor (ARGS=--quick for the short form)
+	$(BIN)/python -m bench.engine $(ARGS)
+
+chaos: $(INSTALLED) ## Run the long forms of the reliability tests
+	$(BIN)/python -m pytest -m long --timeout 0 $(ARGS)
+
+clean: ## Remove the virtual environment, caches and build output
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# The project itself goes in without dependencies and without build isolation, so that nothing unhashed is fetched.
+$(INSTALLED): requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --quiet --require-hashes --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --quiet --no-deps --no-build-isolation --editable .
+	@touch $@

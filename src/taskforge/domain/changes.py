@@ -1,0 +1,198 @@
+"""What an operator may do to a job, and what that means in each status. Pure: the engine locates the job, asks `plan`, and moves it."""
+
+from typing import assert_never
+from uuid import UUID
+
+import msgspec
+
+from taskforge.domain import rules
+from taskforge.domain.errors import Conflict, Invalid
+from taskforge.domain.job import ErrorInfo, JobStatus, When, error_info
+
+# --- The verbs -------------------------------------------------------------------------------------------------------------------
+
+
+class CancelJob(msgspec.Struct, frozen=True):
+    reason: str = "cancelled by request"
+
+
+class RetryJob(msgspec.Struct, frozen=True):
+    """Run a failed or cancelled job again; `attempts` grants that many more, otherwise those left, or one."""
+
+    attempts: int | None = None
+
+
+class EditJob(msgspec.Struct, frozen=True, kw_only=True):
+    """Fields left at None stay as they are."""
+
+    priority: int | None = None
+    at: When | None = None
+    payload: bytes | None = None
+    queue: str | None = None
+
+
+class RedriveJob(msgspec.Struct, frozen=True):
+    """Send a dead-lettered job back to where it came from, with a fresh budget."""
+
+
+class DeleteJob(msgspec.Struct, frozen=True):
+    pass
+
+
+class ErasePayload(msgspec.Struct, frozen=True):
+    pass
+
+
+class ExpireJob(msgspec.Struct, frozen=True):
+    """The store's own verb: the deadline or the start-by time of a waiting job has passed, or nobody is left to take it."""
+
+    reason: str
+
+
+JobChange = CancelJob | RetryJob | EditJob | RedriveJob | DeleteJob | ErasePayload | ExpireJob
+
+
+# --- What the engine does then ---------------------------------------------------------------------------------------------------
+
+
+class End(msgspec.Struct, frozen=True):
+    status: JobStatus
+    reason: str
+    error: ErrorInfo | None = None
+
+
+class AskToStop(msgspec.Struct, frozen=True):
+    reason: str
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Stand in this queue at this priority; `at` of None keeps a scheduled job's time, and a pending job's turn."""
+
+    queue: str
+    priority: int
+    attempt: int
+    max_attempts: int | None  # None: what the queue or the job itself says
+    crashes: int
+    at: When | None = None
+    payload: bytes | None = None
+    clear_origin: bool = False
+
+
+class Erase(msgspec.Struct, frozen=True):
+    pass
+
+
+class Remove(msgspec.Struct, frozen=True):
+    pass
+
+
+Move = End | AskToStop | Place | Erase | Remove
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a job stands, as far as a change depends on it."""
+
+    job: UUID
+    status: JobStatus
+    queue: str
+    priority: int
+    attempt: int
+    max_attempts: int
+    crashes: int
+    origin_queue: str | None
+    cancel_requested: bool = False
+
+
+class Changed(msgspec.Struct, frozen=True):
+    job: UUID
+    status: JobStatus | None  # None: deleted
+    note: str | None = None
+
+
+def check_change(change: JobChange) -> None:
+    if isinstance(change, EditJob):
+        if change.priority is not None:
+            rules.integer("priority", change.priority, 0, 9)
+        if change.at is not None:
+            rules.moment("at", change.at)
+        if change.queue is not None:
+            rules.text("queue", change.queue, most=100)
+        if (change.priority, change.at, change.payload, change.queue) == (None, None, None, None):
+            raise Invalid("edit", "changes nothing", "give priority, at, payload or queue")
+    elif isinstance(change, RetryJob) and change.attempts is not None:
+        rules.integer("attempts", change.attempts, 1, 10_000)
+
+
+def plan(change: JobChange, job: Standing) -> Move:
+    """What the change means for a job that stands like this; `Conflict` when it means nothing there."""
+    waits = job.status in (JobStatus.PENDING, JobStatus.SCHEDULED)
+    match change:
+        case CancelJob(reason):
+            if waits:
+                return End(JobStatus.CANCELLED, reason)
+            if job.status is JobStatus.PROCESSING:
+                return AskToStop(reason)
+            raise _refusal(job, "cannot be cancelled", "only unfinished jobs can")
+        case ExpireJob(reason):
+            if waits:
+                return End(JobStatus.FAILED, reason, error_info("Expired", f"the job did not start: {reason}"))
+            raise _refusal(job, "cannot expire", "only pending and scheduled jobs do")
+        case RetryJob(attempts):
+            if job.status not in (JobStatus.FAILED, JobStatus.CANCELLED):
+                raise _refusal(job, "cannot be retried", "only failed and cancelled jobs can")
+            left = job.max_attempts - job.attempt
+            budget = job.attempt + (attempts or max(1, left))
+            return Place(
+                queue=job.queue, priority=job.priority, attempt=job.attempt, max_attempts=budget, crashes=0, at=0.0
+            )
+        case EditJob(priority=priority, at=at, payload=payload, queue=queue):
+            if not waits:
+                raise _refusal(job, "cannot be edited", "only pending and scheduled jobs can")
+            return Place(
+                queue=job.queue if queue is None else queue,
+                priority=job.priority if priority is None else priority,
+                attempt=job.attempt,
+                max_attempts=job.max_attempts,
+                crashes=job.crashes,
+                at=at,
+                payload=payload,
+            )
+        case RedriveJob():
+            if job.origin_queue is None:
+                raise Conflict(f"job {job.job} was never dead-lettered; only dead-lettered jobs can be redriven")
+            if not waits and job.status is not JobStatus.FAILED:
+                raise _refusal(job, "cannot be redriven", "only pending, scheduled and failed jobs can")
+            return Place(
+                queue=job.origin_queue,
+                priority=job.priority,
+                attempt=0,
+                max_attempts=None,
+                crashes=0,
+                at=0.0,
+                clear_origin=True,
+            )
+        case DeleteJob():
+            if not job.status.is_final:
+                raise _refusal(job, "cannot be deleted", "cancel it first; only finished jobs can")
+            return Remove()
+        case ErasePayload():
+            if not job.status.is_final:
+                raise _refusal(job, "still needs its payload", "only a finished job's payload can be erased")
+            return Erase()
+        case _:
+            assert_never(change)
+
+
+def note_on(change: JobChange, job: Standing, move: Move) -> str | None:
+    """What the answer should say beyond the new status."""
+    if isinstance(change, RetryJob) and isinstance(move, Place) and move.max_attempts is not None:
+        granted = move.max_attempts - job.max_attempts
+        left = move.max_attempts - job.attempt
+        return f"{left} attempts left" + (f", {granted} of them granted now" if granted > 0 else "")
+    if isinstance(move, AskToStop):
+        return "already asked to stop" if job.cancel_requested else "asked to stop"
+    return None
+
+
+def _refusal(job: Standing, what: str, rule: str) -> Conflict:
+    return Conflict(f"job {job.job} is {job.status} and {what}; {rule}")

@@ -1,0 +1,76 @@
+"""Everything that can go wrong in terms a user understands. The API's problem documents and the CLI's messages come from here."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from uuid import UUID
+
+
+class TaskForgeError(Exception):
+    """The root of every error TaskForge raises on purpose."""
+
+
+class Invalid(TaskForgeError):
+    """A value breaks a rule: which field, what is wrong with the value, and what would be right."""
+
+    def __init__(self, field: str, problem: str, expected: str) -> None:
+        super().__init__(f"{field}: {problem}; {expected}")
+        self.field = field
+        self.problem = problem
+        self.expected = expected
+
+
+class NotFound(TaskForgeError):
+    def __init__(self, kind: str, name: str, *, nearest: str | None = None) -> None:
+        hint = f"; did you mean {nearest!r}?" if nearest else ""
+        super().__init__(f"{kind} {name!r} does not exist{hint}")
+        self.kind = kind
+        self.name = name
+        self.nearest = nearest
+
+
+class Gone(TaskForgeError):
+    """The job existed, or may have: its time is older than what retention keeps."""
+
+    def __init__(self, job: UUID) -> None:
+        super().__init__(f"job {job} is older than what retention keeps; it can no longer be read or retried")
+        self.job = job
+
+
+class Conflict(TaskForgeError):
+    """The request is well formed but does not fit the present state."""
+
+
+class KeyTaken(Conflict):
+    """An idempotency key was used before for a different job body."""
+
+    def __init__(self, key: str, job: UUID) -> None:
+        super().__init__(f"idempotency_key: {key!r} was already used for job {job} with a different body; use a new key")
+        self.key = key
+        self.job = job
+
+
+class QueuePaused(Conflict):
+    def __init__(self, queue: str) -> None:
+        super().__init__(f"queue {queue!r} is paused and does not accept jobs; resume it or set accept_while_paused")
+        self.queue = queue
+
+
+class LeaseLost(Conflict):
+    """The worker's lease ran out: what it was running is no longer its own, and it must register again."""
+
+
+class StoreUnavailable(TaskForgeError):
+    """The store cannot be reached or refuses work just now; nothing is known to have been written. Trying again is right."""
+
+    def __init__(self, message: str, *, retry_after: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class StoreUnsuitable(TaskForgeError):
+    """The store works but cannot serve: too old a version, a newer schema, a missing right."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    matches = get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return matches[0] if matches else None

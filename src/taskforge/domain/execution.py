@@ -1,0 +1,68 @@
+"""Executions: one try of a job. Its id is the fence of the claim that started it."""
+
+import enum
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+
+from taskforge.domain.job import ErrorInfo
+
+
+class ExecutionStatus(enum.StrEnum):
+    QUEUED = "queued"
+    STARTED = "started"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    RETRY_SCHEDULED = "retry_scheduled"
+    DEAD_LETTER = "dead_letter"
+
+
+ACTIVE = frozenset({ExecutionStatus.QUEUED, ExecutionStatus.STARTED, ExecutionStatus.RUNNING})
+
+
+class Execution(msgspec.Struct, frozen=True, kw_only=True):
+    id: UUID
+    job: UUID
+    attempt_number: int
+    status: ExecutionStatus
+    worker: UUID | None
+    created_at: datetime
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    heartbeat_at: datetime | None = None
+    timeout_at: datetime | None = None
+    output: msgspec.Raw | None = None
+    error: ErrorInfo | None = None
+    reason: str | None = None
+
+    @property
+    def duration_ms(self) -> float | None:
+        if self.finished_at is None:
+            return None
+        return (self.finished_at - (self.started_at or self.created_at)).total_seconds() * 1000
+
+
+class ExecutionStats(msgspec.Struct, frozen=True):
+    count: int
+    succeeded: int
+    failed: int
+    avg_duration_ms: float | None
+    min_duration_ms: float | None
+    max_duration_ms: float | None
+
+
+class Beat(msgspec.Struct, frozen=True, kw_only=True):
+    """News of a running job: that its handler started, that it is alive, how far it is."""
+
+    fence: UUID
+    started_seconds_ago: float | None = None
+    progress: float | None = None
+    message: str | None = None
+
+
+# Upper bounds, in milliseconds, of the histogram buckets in which rollups count durations and waits: four to each doubling
+# up to a day, so that a quantile read from them is off by at most 9 %.
+BUCKET_BOUNDS = tuple(round(2 ** (step / 4), 3) for step in range(0, 108))

@@ -1,0 +1,219 @@
+"""Jobs: what a user enqueues, what the store answers, and what a reader sees. The transition table at the end is the truth."""
+
+import enum
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from taskforge.domain import requirements, rules
+from taskforge.domain.errors import Invalid
+from taskforge.domain.queue import MAX_PAYLOAD_BYTES
+
+When = datetime | float
+"""A zoned instant, or seconds from now by the store's clock."""
+
+
+class JobStatus(enum.StrEnum):
+    PENDING = "pending"
+    SCHEDULED = "scheduled"
+    PROCESSING = "processing"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_final(self) -> bool:
+        return self in FINAL
+
+
+FINAL = frozenset({JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED})
+
+TRANSITIONS: Mapping[JobStatus | None, frozenset[JobStatus | None]] = {
+    None: frozenset({JobStatus.PENDING, JobStatus.SCHEDULED}),
+    # Editing a pending job's time schedules it, and back; a deadline or an expiry fails a job that never started.
+    JobStatus.PENDING: frozenset({JobStatus.PROCESSING, JobStatus.SCHEDULED, JobStatus.FAILED, JobStatus.CANCELLED}),
+    JobStatus.SCHEDULED: frozenset({JobStatus.PENDING, JobStatus.FAILED, JobStatus.CANCELLED}),
+    # Back to pending: a hand-back, a skip, a dead letter. To scheduled: a retry, a snooze.
+    JobStatus.PROCESSING: frozenset(
+        {JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED, JobStatus.SCHEDULED, JobStatus.PENDING}
+    ),
+    # Out of a final status only by an operator's retry, or by deletion (None).
+    JobStatus.SUCCEEDED: frozenset({None}),
+    JobStatus.FAILED: frozenset({JobStatus.PENDING, None}),
+    JobStatus.CANCELLED: frozenset({JobStatus.PENDING, None}),
+}
+
+
+class NewJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job as asked for. Build it with `new_job`, which checks every rule; the engine checks the queue's."""
+
+    queue: str
+    job_type: str
+    payload: bytes
+    priority: int = 0
+    max_attempts: int | None = None
+    at: When | None = None
+    deadline: When | None = None
+    expires: When | None = None
+    timeout_seconds: float | None = None
+    tags: tuple[str, ...] = ()
+    requires: str = ""
+    unique_key: str | None = None
+    idempotency_key: str | None = None
+    idempotency_seconds: float = 86_400.0
+    fairness_key: str | None = None
+    trace: str | None = None
+    id: UUID | None = None
+
+    def body_hash(self) -> bytes:
+        """What an idempotency key stands for: the same key with another body is a mistake the user must hear of."""
+        when = tuple(repr(value) for value in (self.at, self.deadline, self.expires))
+        body = (self.queue, self.job_type, self.priority, self.max_attempts, when, self.tags, self.requires, self.unique_key)
+        return hashlib.sha256(msgspec.json.encode(body) + self.payload).digest()
+
+
+def new_job(
+    queue: str,
+    job_type: str,
+    payload: Any = None,
+    *,
+    priority: int = 0,
+    max_attempts: int | None = None,
+    at: Any = None,
+    deadline: Any = None,
+    expires: Any = None,
+    timeout_seconds: float | None = None,
+    tags: Any = (),
+    requires: Mapping[str, Any] | None = None,
+    unique_key: str | None = None,
+    idempotency_key: str | None = None,
+    idempotency_seconds: float = 86_400.0,
+    fairness_key: str | None = None,
+    trace: str | None = None,
+) -> NewJob:
+    """Check everything that does not depend on the queue, and encode the payload once."""
+    rules.text("queue", queue, most=100)
+    rules.text("job_type", job_type, most=100)
+    rules.integer("priority", priority, 0, 9)
+    if max_attempts is not None:
+        rules.integer("max_attempts", max_attempts, 1, 10_000)
+    if timeout_seconds is not None:
+        timeout_seconds = rules.number("timeout_seconds", timeout_seconds, 0.1, 30 * 86_400)
+    for name, key in (("unique_key", unique_key), ("idempotency_key", idempotency_key), ("fairness_key", fairness_key)):
+        if key is not None:
+            rules.text(name, key, most=255)
+    return NewJob(
+        queue=queue,
+        job_type=job_type,
+        payload=rules.json_bytes("payload", payload, most=MAX_PAYLOAD_BYTES),
+        priority=priority,
+        max_attempts=max_attempts,
+        at=None if at is None else rules.moment("at", at),
+        deadline=None if deadline is None else rules.moment("deadline", deadline),
+        expires=None if expires is None else rules.moment("expires", expires),
+        timeout_seconds=timeout_seconds,
+        tags=check_tags(tags),
+        requires=requirements.canonical(requires),
+        unique_key=unique_key,
+        idempotency_key=idempotency_key,
+        idempotency_seconds=rules.number("idempotency_seconds", idempotency_seconds, 1, 365 * 86_400),
+        fairness_key=fairness_key,
+        trace=None if trace is None else rules.text("trace", trace, most=2_000),
+    )
+
+
+def check_tags(tags: Any) -> tuple[str, ...]:
+    if isinstance(tags, str) or not isinstance(tags, list | tuple | set | frozenset):
+        raise Invalid("tags", f"is a {type(tags).__name__}", "use a list of texts")
+    if len(tags) > 20:
+        raise Invalid("tags", f"has {len(tags)} entries", "use at most 20")
+    return tuple(dict.fromkeys(rules.text(f"tags[{index}]", tag, most=100) for index, tag in enumerate(tags)))
+
+
+class Inserted(msgspec.Struct, frozen=True):
+    """The answer to one insert: the job's id, and whether it was already there under the same key."""
+
+    job: UUID
+    existed: bool = False
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """One job of a batch that was not inserted, and the error that says why."""
+
+    error: Exception
+
+
+class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
+    type: str
+    message: str
+    traceback: str = ""
+
+
+MAX_ERROR_CHARACTERS = 20_000
+
+
+def error_info(type_name: str, message: str, traceback: str = "") -> ErrorInfo:
+    """Bound what is stored, keeping the end of a traceback, where the cause is. NUL cannot be stored as text."""
+    clean = [part.replace("\x00", "\N{SYMBOL FOR NULL}") for part in (type_name, message, traceback)]
+    return ErrorInfo(clean[0][:200], clean[1][:MAX_ERROR_CHARACTERS], clean[2][-MAX_ERROR_CHARACTERS:])
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """A job as a reader sees it."""
+
+    id: UUID
+    project: int
+    queue: str
+    queue_id: UUID
+    job_type: str
+    status: JobStatus
+    priority: int
+    attempt_count: int
+    max_attempts: int
+    epoch: int
+    crash_count: int
+    payload: msgspec.Raw | None
+    created_at: datetime
+    scheduled_for: datetime | None = None
+    timeout_at: datetime | None = None
+    expires_at: datetime | None = None
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    timeout_seconds: float | None = None
+    result: msgspec.Raw | None = None
+    error: ErrorInfo | None = None
+    reason: str | None = None
+    progress: float | None = None
+    progress_message: str | None = None
+    tags: tuple[str, ...] = ()
+    requires: str = ""
+    unique_key: str | None = None
+    idempotency_key: str | None = None
+    fairness_key: str | None = None
+    trace: str | None = None
+    origin_queue: str | None = None
+    worker: UUID | None = None
+    cancel_requested: bool = False
+
+
+class Claimed(msgspec.Struct, frozen=True):
+    """A job in a worker's hands: what the handler needs, and the fence every write about it must carry."""
+
+    fence: UUID
+    queue: str
+    job_type: str
+    payload: bytes
+    attempt: int
+    max_attempts: int
+    crashes: int
+    priority: int
+    timeout_seconds: float
+    heartbeat_timeout_seconds: float | None
+    deadline_seconds: float | None  # seconds left until the job's deadline when it was claimed
+    waited_seconds: float
+    tags: tuple[str, ...] = ()
+    trace: str | None = None

@@ -1,0 +1,223 @@
+"""What came of an attempt, and what follows from it. `decide` is the only place where that is chosen: the worker, the rescuer and
+the timeout keeper all call it, and the engine only carries out what it says."""
+
+from typing import assert_never
+from uuid import UUID
+
+import msgspec
+
+from taskforge.domain.ids import MAX_EPOCH
+from taskforge.domain.job import ErrorInfo, error_info
+from taskforge.domain.queue import QueueSettings
+
+# --- What a handler, or the lack of one, reports -------------------------------------------------------------------------------
+
+
+class Success(msgspec.Struct, frozen=True):
+    result: bytes | None = None
+
+
+class Failure(msgspec.Struct, frozen=True):
+    error: ErrorInfo
+
+
+class TimedOut(msgspec.Struct, frozen=True):
+    seconds: float
+
+
+class HeartbeatMissed(msgspec.Struct, frozen=True):
+    seconds: float
+
+
+class Crashed(msgspec.Struct, frozen=True):
+    """The worker died under the job, or its lease ran out."""
+
+    worker: str
+
+
+class RetryAfter(msgspec.Struct, frozen=True):
+    seconds: float
+    error: ErrorInfo
+
+
+class FailForGood(msgspec.Struct, frozen=True):
+    error: ErrorInfo
+
+
+class SnoozeFor(msgspec.Struct, frozen=True):
+    seconds: float
+    reason: str = "snoozed"
+
+
+class CancelOutcome(msgspec.Struct, frozen=True):
+    reason: str = "cancelled"
+
+
+class SkipOutcome(msgspec.Struct, frozen=True):
+    """This worker's handler will not take the job; another's may."""
+
+    reason: str = "skipped"
+
+
+class HandBackOutcome(msgspec.Struct, frozen=True):
+    """The worker stops before the job could end."""
+
+    reason: str = "handed back"
+
+
+class DeadlinePassed(msgspec.Struct, frozen=True):
+    pass
+
+
+Outcome = (
+    Success
+    | Failure
+    | TimedOut
+    | HeartbeatMissed
+    | Crashed
+    | RetryAfter
+    | FailForGood
+    | SnoozeFor
+    | CancelOutcome
+    | SkipOutcome
+    | HandBackOutcome
+    | DeadlinePassed
+)
+
+# --- What the engine then does -------------------------------------------------------------------------------------------------
+
+
+class Succeed(msgspec.Struct, frozen=True):
+    result: bytes | None = None
+
+
+class Fail(msgspec.Struct, frozen=True):
+    error: ErrorInfo
+    reason: str
+
+
+class Cancel(msgspec.Struct, frozen=True):
+    reason: str
+
+
+class Retry(msgspec.Struct, frozen=True):
+    delay: float
+    error: ErrorInfo
+    crashed: bool = False
+
+
+class Snooze(msgspec.Struct, frozen=True):
+    delay: float
+    reason: str
+
+
+class HandBack(msgspec.Struct, frozen=True):
+    reason: str
+
+
+class Skip(msgspec.Struct, frozen=True):
+    reason: str
+
+
+class DeadLetter(msgspec.Struct, frozen=True):
+    queue: UUID
+    error: ErrorInfo
+    reason: str
+
+
+Transition = Succeed | Fail | Cancel | Retry | Snooze | HandBack | Skip | DeadLetter
+"""Succeed, Fail and Cancel end the job; the others let it live on under a new epoch."""
+
+Ending = Succeed | Fail | Cancel
+
+
+class Finish(msgspec.Struct, frozen=True):
+    """One fenced transition; `ran` is how many seconds the handler ran, None when it never started or nobody knows."""
+
+    fence: UUID
+    transition: Transition
+    ran: float | None = None
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """A write that changed nothing. `cancel_requested`: the job is still the caller's, but a cancel came first; decide again."""
+
+    fence: UUID
+    cancel_requested: bool = False
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """What `decide` must know of the job: its numbers, this attempt and its crashes before it included."""
+
+    attempt: int
+    max_attempts: int
+    crashes: int
+    epoch: int
+    cancel_requested: bool = False
+    deadline_passed: bool = False
+
+
+def decide(job: Attempt, outcome: Outcome, policy: QueueSettings, chance: float) -> Transition:
+    """Choose what follows. `chance` in [0, 1) is the caller's random draw for jitter."""
+    transition = _choose(job, outcome, policy, chance)
+    if isinstance(transition, Ending):
+        return transition
+    if job.cancel_requested:
+        return Cancel("cancelled while processing")
+    if job.deadline_passed and not isinstance(transition, DeadLetter):
+        return _deadline()
+    if job.epoch >= MAX_EPOCH - 1:
+        return Fail(error_info("EpochsExhausted", f"the job was claimed {job.epoch:,} times"), "epochs exhausted")
+    return transition
+
+
+def _choose(job: Attempt, outcome: Outcome, policy: QueueSettings, chance: float) -> Transition:
+    match outcome:
+        case Success(result):
+            return Succeed(result)
+        case Failure(error):
+            return _again(job, error, policy, policy.retry_policy.wait(job.attempt, chance))
+        case TimedOut(seconds):
+            error = error_info("Timeout", f"the attempt ran longer than its timeout of {seconds:g} s")
+            return _again(job, error, policy, policy.retry_policy.wait(job.attempt, chance))
+        case HeartbeatMissed(seconds):
+            error = error_info("HeartbeatMissed", f"no heartbeat came for {seconds:g} s")
+            return _again(job, error, policy, policy.retry_policy.wait(job.attempt, chance))
+        case Crashed(worker):
+            crashes = job.crashes + 1
+            error = error_info("WorkerCrashed", f"worker {worker} died or lost its lease while it ran this job")
+            if crashes >= policy.max_crashes:
+                return _exhausted(policy, error, f"poison pill: its workers died {crashes} times")
+            return _again(job, error, policy, policy.retry_policy.wait(job.attempt, chance), crashed=True)
+        case RetryAfter(seconds, error):
+            return _again(job, error, policy, max(0.0, seconds))
+        case FailForGood(error):
+            return Fail(error, "failed for good by its handler")
+        case SnoozeFor(seconds, reason):
+            return Snooze(max(0.0, seconds), reason)
+        case CancelOutcome(reason):
+            return Cancel(reason)
+        case SkipOutcome(reason):
+            return Skip(reason)
+        case HandBackOutcome(reason):
+            return HandBack(reason)
+        case DeadlinePassed():
+            return _deadline()
+        case _:
+            assert_never(outcome)
+
+
+def _again(job: Attempt, error: ErrorInfo, policy: QueueSettings, delay: float, *, crashed: bool = False) -> Transition:
+    if job.attempt >= job.max_attempts:
+        return _exhausted(policy, error, f"no attempts left after {job.attempt}")
+    return Retry(delay, error, crashed)
+
+
+def _exhausted(policy: QueueSettings, error: ErrorInfo, reason: str) -> Transition:
+    if policy.dead_letter_queue_id is not None:
+        return DeadLetter(policy.dead_letter_queue_id, error, reason)
+    return Fail(error, reason)
+
+
+def _deadline() -> Fail:
+    return Fail(error_info("DeadlinePassed", "the job's deadline passed before it succeeded"), "deadline passed")

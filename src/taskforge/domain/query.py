@@ -1,0 +1,101 @@
+"""What a reader may ask for."""
+
+import base64
+import binascii
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+
+from taskforge.domain import rules
+from taskforge.domain.errors import Invalid
+from taskforge.domain.ids import first_id_at, is_job_id
+from taskforge.domain.job import JobStatus
+
+MAX_PAGE = 1_000
+
+
+class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Every field narrows; empty ones do not. Times are half-open: from `after` up to, not including, `before`."""
+
+    queue: str | None = None
+    statuses: tuple[JobStatus, ...] = ()
+    job_type: str | None = None
+    priority: int | None = None
+    tag: str | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    scheduled_after: datetime | None = None
+    scheduled_before: datetime | None = None
+
+    def id_range(self) -> tuple[UUID | None, UUID | None]:
+        """Creation times as ids, which carry them."""
+        after, before = self.created_after, self.created_before
+        return (None if after is None else first_id_at(after), None if before is None else first_id_at(before))
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """Newest first. A cursor is what the page before it returned; an offset skips rows, and costs what it skips."""
+
+    limit: int = 50
+    cursor: str | None = None
+    offset: int = 0
+
+    def before(self) -> UUID | None:
+        if self.cursor is None:
+            return None
+        try:
+            identifier = UUID(bytes=base64.urlsafe_b64decode(self.cursor + "=="))
+        except (ValueError, binascii.Error):
+            identifier = UUID(int=0)
+        if not is_job_id(identifier):
+            raise Invalid("cursor", "is not one that a listing returned", "pass the cursor of the page before, unchanged")
+        return identifier
+
+
+def cursor_at(job: UUID) -> str:
+    return base64.urlsafe_b64encode(job.bytes).decode().rstrip("=")
+
+
+def check_page(page: Page) -> None:
+    rules.integer("limit", page.limit, 1, MAX_PAGE)
+    rules.integer("offset", page.offset, 0, 1_000_000)
+    if page.cursor is not None and page.offset:
+        raise Invalid("offset", "is given together with a cursor", "use one of them")
+
+
+def check_filter(wanted: JobFilter) -> None:
+    for name in ("created_after", "created_before", "scheduled_after", "scheduled_before"):
+        value = getattr(wanted, name)
+        if value is not None:
+            rules.moment(name, value)
+    if wanted.priority is not None:
+        rules.integer("priority", wanted.priority, 0, 9)
+
+
+class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
+    queue: str
+    queue_id: UUID
+    is_active: bool
+    pending: int = 0
+    scheduled: int = 0
+    processing: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    oldest_pending_seconds: float | None = None
+
+    @property
+    def total(self) -> int:
+        return self.pending + self.scheduled + self.processing + self.succeeded + self.failed + self.cancelled
+
+
+class Event(msgspec.Struct, frozen=True):
+    """Something that happened, in commit order: `jobs` of one queue that reached one status together."""
+
+    number: int
+    project: int
+    topic: str
+    queue: int | None
+    jobs: tuple[UUID, ...]
+    at: datetime

@@ -1,0 +1,186 @@
+"""Queues, their settings, and the rules both obey."""
+
+import math
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Self
+from uuid import UUID
+
+import msgspec
+
+from taskforge.domain import rules
+from taskforge.domain.errors import Invalid
+from taskforge.domain.limiter import TokenBucket
+from taskforge.domain.retry import RetryPolicy
+
+MAX_PAYLOAD_BYTES = 16 * 1024 * 1024
+DEFAULT_MAX_ATTEMPTS = 3
+DAY = 86_400.0
+
+
+class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What an operator may tune per queue. Times carry their unit in the name."""
+
+    max_concurrent_jobs: int | None = None
+    max_retries: int | None = None
+    timeout_seconds: float = 300.0
+    retry_delay_seconds: float = 1.0
+    max_retry_delay_seconds: float = 300.0
+    backoff_multiplier: float = 2.0
+    retry_jitter: float = 0.2
+    dead_letter_queue_id: UUID | None = None
+    rate_limit: float | None = None
+    rate_limit_burst: int | None = None
+    rate_limit_algorithm: str = "token_bucket"
+    heartbeat_timeout_seconds: float | None = None
+    max_crashes: int = 3
+    accept_while_paused: bool = False
+    retention_days: float | None = None
+    payload_limit_bytes: int = 262_144
+
+    @classmethod
+    def parse(cls, values: dict[str, Any]) -> Self:
+        """Check every setting; an unknown key names the nearest known one."""
+        for name in values:
+            if name not in _CHECKS:
+                raise rules.unknown("settings", name, tuple(_CHECKS))
+        checked = {
+            name: _CHECKS[name](f"settings.{name}", value)
+            for name, value in values.items()
+            if value is not None or name not in _OPTIONAL
+        }
+        settings = cls(**checked)
+        if settings.max_retry_delay_seconds < settings.retry_delay_seconds:
+            raise Invalid(
+                "settings.max_retry_delay_seconds",
+                f"is {settings.max_retry_delay_seconds:g}, less than retry_delay_seconds",
+                f"use at least {settings.retry_delay_seconds:g}",
+            )
+        if settings.rate_limit_burst is not None and settings.rate_limit is None:
+            raise Invalid("settings.rate_limit_burst", "is set without rate_limit", "set rate_limit (jobs per minute) too")
+        return settings
+
+    @property
+    def max_attempts(self) -> int:
+        return DEFAULT_MAX_ATTEMPTS if self.max_retries is None else self.max_retries + 1
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether claims must consult a limit kept in the store. Queues without one pay nothing."""
+        return self.max_concurrent_jobs is not None or self.rate_limit is not None
+
+    @property
+    def bucket(self) -> TokenBucket | None:
+        """The rate limit as a token bucket; without a burst of its own it may gather one second's worth."""
+        if self.rate_limit is None:
+            return None
+        rate = self.rate_limit / 60
+        return TokenBucket(rate, float(self.rate_limit_burst or max(1, math.ceil(rate))))
+
+    @property
+    def retry_policy(self) -> RetryPolicy:
+        return RetryPolicy(
+            delay=self.retry_delay_seconds,
+            most=self.max_retry_delay_seconds,
+            multiplier=self.backoff_multiplier,
+            jitter=self.retry_jitter,
+        )
+
+
+def _identifier(field: str, value: Any) -> UUID:
+    if isinstance(value, UUID):
+        return value
+    try:
+        return UUID(value)
+    except (ValueError, TypeError, AttributeError):
+        raise Invalid(field, f"is {value!r}, not an id", "use the id of a queue in the same project") from None
+
+
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "max_concurrent_jobs": lambda field, value: rules.integer(field, value, 1, 1_000_000),
+    "max_retries": lambda field, value: rules.integer(field, value, 0, 10_000),
+    "timeout_seconds": lambda field, value: rules.number(field, value, 0.1, 30 * DAY),
+    "retry_delay_seconds": lambda field, value: rules.number(field, value, 0, 30 * DAY),
+    "max_retry_delay_seconds": lambda field, value: rules.number(field, value, 0, 30 * DAY),
+    "backoff_multiplier": lambda field, value: rules.number(field, value, 1, 100),
+    "retry_jitter": lambda field, value: rules.number(field, value, 0, 1),
+    "dead_letter_queue_id": _identifier,
+    "rate_limit": lambda field, value: rules.number(field, value, 0.001, 1e9),
+    "rate_limit_burst": lambda field, value: rules.integer(field, value, 1, 1_000_000_000),
+    "rate_limit_algorithm": lambda field, value: rules.choice(field, value, ("token_bucket",)),
+    "heartbeat_timeout_seconds": lambda field, value: rules.number(field, value, 0.1, 30 * DAY),
+    "max_crashes": lambda field, value: rules.integer(field, value, 1, 1_000),
+    "accept_while_paused": rules.flag,
+    "retention_days": lambda field, value: rules.number(field, value, 0.01, 3_650),
+    "payload_limit_bytes": lambda field, value: rules.integer(field, value, 1, MAX_PAYLOAD_BYTES),
+}
+_OPTIONAL = {name for name in _CHECKS if getattr(QueueSettings(), name) is None}
+
+
+class Queue(msgspec.Struct, frozen=True, kw_only=True):
+    id: UUID
+    number: int  # the store's own short name for it, carried by narrow rows
+    project: int
+    name: str
+    description: str
+    priority: int
+    settings: QueueSettings
+    is_active: bool
+    version: int
+    created_at: datetime
+    updated_at: datetime
+    deleted_at: datetime | None = None
+
+
+class CreateQueue(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    description: str = ""
+    priority: int = 0
+    settings: QueueSettings = QueueSettings()
+    is_active: bool = True
+
+
+class UpdateQueue(msgspec.Struct, frozen=True, kw_only=True):
+    """Fields left at None stay as they are. `expected_version` makes a stale update fail instead of overwriting."""
+
+    queue: UUID
+    name: str | None = None
+    description: str | None = None
+    priority: int | None = None
+    settings: QueueSettings | None = None
+    is_active: bool | None = None
+    expected_version: int | None = None
+
+
+class DeleteQueue(msgspec.Struct, frozen=True, kw_only=True):
+    queue: UUID
+
+
+QueueChange = CreateQueue | UpdateQueue | DeleteQueue
+
+
+def check_queue(change: CreateQueue | UpdateQueue) -> None:
+    if change.name is not None:
+        rules.text("name", change.name, most=100)
+        if change.name != change.name.strip():
+            raise Invalid("name", "begins or ends with a space", "remove it")
+    if change.description is not None:
+        rules.text("description", change.description, least=0, most=1_000)
+    if change.priority is not None:
+        rules.integer("priority", change.priority, 0, 9)
+
+
+def check_dead_letter(start: UUID | None, target: UUID, targets: dict[UUID, UUID | None]) -> None:
+    """`targets` maps each live queue of the project to its dead letter queue: the target must be one, and no path may lead back."""
+    field = "settings.dead_letter_queue_id"
+    if target == start:
+        raise Invalid(field, "is the queue itself", "use another queue of the same project")
+    if target not in targets:
+        raise Invalid(field, f"names {target}, which is not a queue of this project", "use the id of one that is")
+    seen = {start, target}
+    following = targets[target]
+    while following is not None:
+        if following in seen:
+            raise Invalid(field, "closes a cycle of dead letter queues", "use a queue whose own dead letters end elsewhere")
+        seen.add(following)
+        following = targets.get(following)

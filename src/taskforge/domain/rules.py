@@ -1,0 +1,117 @@
+"""The checks that every entity shares. Each raises `Invalid` naming the field, the value's problem and what would be right."""
+
+import math
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from taskforge.domain.errors import Invalid, nearest
+
+MAX_SECONDS = 10 * 366 * 86_400.0  # ten years: beyond it a delay is a mistake, and dates stay far from overflow
+
+
+def text(field: str, value: Any, *, most: int, least: int = 1) -> str:
+    expected = f"use {least} to {most} characters"
+    if not isinstance(value, str):
+        raise Invalid(field, f"is {_kind(value)}, not text", expected)
+    if not least <= len(value) <= most:
+        raise Invalid(field, f"has {len(value):,} characters", expected)
+    if any(character < " " or character == "\x7f" for character in value):
+        raise Invalid(field, "contains a control character", "use printable characters only")
+    if any("\ud800" <= character <= "\udfff" for character in value):
+        raise Invalid(field, "contains half of a surrogate pair", "use valid Unicode text")
+    return value
+
+
+def integer(field: str, value: Any, least: int, most: int) -> int:
+    expected = f"use a whole number from {least:,} to {most:,}"
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise Invalid(field, f"is {_kind(value)}, not a whole number", expected)
+    if not least <= value <= most:
+        raise Invalid(field, f"is {value:,}", expected)
+    return value
+
+
+def number(field: str, value: Any, least: float, most: float) -> float:
+    expected = f"use a number from {least:,g} to {most:,g}"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Invalid(field, f"is {_kind(value)}, not a number", expected)
+    if not math.isfinite(value) or not least <= value <= most:
+        raise Invalid(field, f"is {value:,}", expected)
+    return float(value)
+
+
+def flag(field: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise Invalid(field, f"is {_kind(value)}, not true or false", "use true or false")
+    return value
+
+
+def choice(field: str, value: Any, choices: tuple[str, ...]) -> str:
+    if value not in choices:
+        raise Invalid(field, f"is {value!r}", "use one of " + ", ".join(choices))
+    return str(value)
+
+
+def moment(field: str, value: Any) -> datetime | float:
+    """A point in time: a zoned datetime, or seconds (or a timedelta) from now by the store's clock."""
+    if isinstance(value, datetime):
+        if value.utcoffset() is None:
+            raise Invalid(field, "is a datetime without a time zone", "use a zoned one such as datetime.now(UTC)")
+        return value
+    if isinstance(value, timedelta):
+        value = value.total_seconds()
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Invalid(field, f"is {_kind(value)}", "use a zoned datetime or a number of seconds from now")
+    if not math.isfinite(value) or value > MAX_SECONDS:
+        raise Invalid(field, f"is {value} seconds", "use at most ten years")
+    if value < 0:
+        raise Invalid(field, f"is negative ({value:g} seconds)", "use 0 or more seconds from now")
+    return float(value)
+
+
+def unknown(field: str, name: str, known: tuple[str, ...]) -> Invalid:
+    near = nearest(name, known)
+    hint = f"did you mean {near!r}?" if near else "known ones are " + ", ".join(known)
+    return Invalid(f"{field}.{name}" if field else name, "is not a known setting", hint)
+
+
+def json_bytes(field: str, value: Any, *, most: int) -> bytes:
+    """Encode a JSON value once, refusing what JSON cannot carry instead of changing it silently."""
+    try:
+        encoded = msgspec.json.encode(value)
+        # msgspec writes NaN and infinities as null; only a document that contains a null can hide one.
+        if b"null" in encoded:
+            _refuse_non_finite(field, value)
+        encoded.decode("utf-8")
+    except RecursionError:
+        raise Invalid(field, "is nested too deeply", "use a flatter structure") from None
+    except UnicodeError:
+        raise Invalid(field, "contains half of a surrogate pair", "use valid Unicode text") from None
+    except (TypeError, ValueError, OverflowError) as error:
+        raise Invalid(field, f"cannot be written as JSON ({error})", "use plain values, lists and objects") from None
+    if len(encoded) > most:
+        raise Invalid(field, f"takes {len(encoded):,} bytes as JSON", f"use at most {most:,} bytes")
+    return encoded
+
+
+def _refuse_non_finite(path: str, value: Any) -> None:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise Invalid(path, f"is {value}, which JSON cannot carry", "use a finite number or null")
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            _refuse_non_finite(f"{path}.{key}", inner)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for index, inner in enumerate(value):
+            _refuse_non_finite(f"{path}[{index}]", inner)
+    elif isinstance(value, msgspec.Struct):
+        for name in value.__struct_fields__:
+            _refuse_non_finite(f"{path}.{name}", getattr(value, name))
+    elif hasattr(value, "__dataclass_fields__"):
+        for name in value.__dataclass_fields__:
+            _refuse_non_finite(f"{path}.{name}", getattr(value, name))
+
+
+def _kind(value: Any) -> str:
+    return "missing" if value is None else f"a {type(value).__name__}"

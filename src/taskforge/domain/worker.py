@@ -1,0 +1,119 @@
+"""Workers: an identity that survives restarts, and incarnations of it that hold leases."""
+
+import enum
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from taskforge.domain import rules
+from taskforge.domain.errors import Invalid
+
+WORKER_TYPES = ("general", "specialized_cpu", "specialized_io", "specialized_gpu")
+
+
+class WorkerStatus(enum.StrEnum):
+    ONLINE = "online"
+    OFFLINE = "offline"
+    DRAINING = "draining"
+    UNHEALTHY = "unhealthy"
+
+
+class NewWorker(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker process that presents itself. `queues` and `types` of None mean all; dead letter queues must be named."""
+
+    name: str
+    worker_type: str = "general"
+    role: str | None = None
+    capabilities: dict[str, Any] = {}
+    queues: tuple[str, ...] | None = None
+    types: tuple[str, ...] | None = None
+    max_concurrent_jobs: int = 10
+    version: str = ""
+    host: str = ""
+    pid: int | None = None
+
+
+class Registered(msgspec.Struct, frozen=True):
+    worker: UUID  # the identity, stable across restarts of the same name
+    incarnation: UUID  # this life of it; leases belong to it
+
+
+class Sample(msgspec.Struct, frozen=True):
+    cpu_percent: float | None = None
+    memory_bytes: int | None = None
+    healthy: bool = True
+
+
+class Renewed(msgspec.Struct, frozen=True):
+    """The answer to a lease renewal: whether to stop claiming, and which running jobs were asked to stop."""
+
+    drain: bool
+    cancelled: tuple[UUID, ...] = ()
+
+
+class UpdateWorker(msgspec.Struct, frozen=True, kw_only=True):
+    worker: UUID
+    name: str | None = None
+    max_concurrent_jobs: int | None = None
+    capabilities: dict[str, Any] | None = None
+    drain_mode: bool | None = None
+
+
+class Worker(msgspec.Struct, frozen=True, kw_only=True):
+    id: UUID
+    incarnation: UUID
+    project: int
+    name: str
+    worker_type: str
+    role: str | None
+    status: WorkerStatus
+    capabilities: dict[str, Any]
+    queues: tuple[str, ...] | None
+    types: tuple[str, ...] | None
+    max_concurrent_jobs: int
+    drain_mode: bool
+    active_jobs: int
+    version: str
+    host: str
+    pid: int | None
+    cpu_percent: float | None
+    memory_bytes: int | None
+    lease_until: datetime
+    last_heartbeat: datetime | None
+    registered_at: datetime
+    updated_at: datetime
+
+    @property
+    def accepts_jobs(self) -> bool:
+        return self.status is WorkerStatus.ONLINE
+
+
+def check_worker(worker: NewWorker | UpdateWorker) -> None:
+    if worker.name is not None:
+        rules.text("name", worker.name, most=100)
+    if worker.max_concurrent_jobs is not None:
+        rules.integer("max_concurrent_jobs", worker.max_concurrent_jobs, 1, 1000)
+    if worker.capabilities is not None:
+        if not isinstance(worker.capabilities, Mapping):
+            raise Invalid("capabilities", f"is a {type(worker.capabilities).__name__}", 'use an object such as {"gpu": true}')
+        rules.json_bytes("capabilities", worker.capabilities, most=10_000)
+    if isinstance(worker, NewWorker):
+        rules.choice("worker_type", worker.worker_type, WORKER_TYPES)
+        if worker.role is not None:
+            rules.text("role", worker.role, most=100)
+
+
+def status_of(
+    *, heard: bool, lease_alive: bool, silent_seconds: float, timeout_seconds: float, healthy: bool, drain: bool, active: int
+) -> WorkerStatus:
+    """One rule for what a worker is, from what the store knows of it."""
+    if not heard or not lease_alive:
+        return WorkerStatus.OFFLINE
+    if not healthy or silent_seconds > timeout_seconds:
+        return WorkerStatus.UNHEALTHY
+    if drain:
+        return WorkerStatus.DRAINING if active else WorkerStatus.OFFLINE
+    return WorkerStatus.ONLINE

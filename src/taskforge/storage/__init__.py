@@ -1,0 +1,1 @@
+"""Storage: one Protocol, and an engine for each store behind it."""

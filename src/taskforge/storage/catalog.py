@@ -1,0 +1,131 @@
+"""Queues and lanes as one process remembers them, and which lanes a worker may take.
+
+Engines keep one `Catalog` per version of the store's catalog row and prove inside each claim and insert that it is still the
+newest, so whatever is computed here may be remembered for as long as the version stands.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from taskforge.domain.errors import NotFound, nearest
+from taskforge.domain.queue import Queue, QueueSettings
+from taskforge.domain.requirements import meets
+
+
+class Lane(msgspec.Struct, frozen=True):
+    number: int
+    project: int
+    queue: int
+    job_type: str
+    priority: int
+    requires: str
+
+
+LaneKey = tuple[int, str, int, str]
+"""(queue, job type, priority, requires)"""
+
+
+class Taker(msgspec.Struct, frozen=True):
+    """A worker as far as claims depend on it."""
+
+    worker: UUID
+    incarnation: UUID
+    project: int
+    worker_type: str
+    role: str | None
+    capabilities: dict[str, Any]
+    queues: tuple[str, ...] | None
+    types: tuple[str, ...] | None
+    accepts: bool  # neither draining nor unhealthy
+
+
+class OpenLane(msgspec.Struct, frozen=True):
+    """A lane that one worker may take, with all that a claim from it needs."""
+
+    number: int
+    tier: int  # lower first
+    queue: int
+    queue_name: str
+    job_type: str
+    priority: int
+    settings: QueueSettings
+
+
+class Catalog:
+    def __init__(self, version: int, queues: Iterable[Queue], lanes: Iterable[Lane]) -> None:
+        self.version = version
+        self.queues = {queue.number: queue for queue in queues}
+        self.lanes = {lane.number: lane for lane in lanes}
+        self._by_name = {(queue.project, queue.name): queue for queue in self.queues.values() if queue.deleted_at is None}
+        self._by_id = {queue.id: queue for queue in self.queues.values()}
+        self._by_key = {(lane.queue, lane.job_type, lane.priority, lane.requires): lane.number for lane in self.lanes.values()}
+        self._open: dict[UUID, tuple[OpenLane, ...]] = {}
+        live = self._by_name.values()
+        self._dead_letter_targets = {queue.settings.dead_letter_queue_id for queue in live}
+
+    def queue_named(self, project: int, name: str) -> Queue:
+        queue = self._by_name.get((project, name))
+        if queue is None:
+            known = [queue.name for queue in self._by_name.values() if queue.project == project]
+            raise NotFound("queue", name, nearest=nearest(name, known))
+        return queue
+
+    def queue_with_id(self, project: int, identifier: UUID) -> Queue:
+        queue = self._by_id.get(identifier)
+        if queue is None or queue.project != project or queue.deleted_at is not None:
+            raise NotFound("queue", str(identifier))
+        return queue
+
+    def lane(self, key: LaneKey) -> int | None:
+        return self._by_key.get(key)
+
+    def lanes_of(self, queues: Iterable[int]) -> list[int]:
+        wanted = set(queues)
+        return [lane.number for lane in self.lanes.values() if lane.queue in wanted]
+
+    def dead_letter_targets_of(self, project: int) -> dict[UUID, UUID | None]:
+        """Each live queue of the project and where its dead letters go, as `check_dead_letter` wants it."""
+        return {
+            queue.id: queue.settings.dead_letter_queue_id
+            for (owner, _), queue in self._by_name.items()
+            if owner == project
+        }
+
+    def may_take(self, taker: Taker, lane: Lane) -> bool:
+        """The rule of eligibility, pause included; limits and skips come later."""
+        queue = self.queues[lane.queue]
+        if queue.project != taker.project or not queue.is_active or queue.deleted_at is not None:
+            return False
+        if taker.queues is None:
+            if queue.id in self._dead_letter_targets:
+                return False
+        elif queue.name not in taker.queues:
+            return False
+        if taker.types is not None and lane.job_type not in taker.types:
+            return False
+        offered = taker.capabilities | {"worker_type": taker.worker_type, "role": taker.role}
+        return meets(lane.requires, offered)
+
+    def open_lanes(self, taker: Taker) -> tuple[OpenLane, ...]:
+        """The lanes this worker may take, best tier first."""
+        found = self._open.get(taker.incarnation)
+        if found is None:
+            lanes = [lane for lane in self.lanes.values() if taker.accepts and self.may_take(taker, lane)]
+            found = tuple(sorted((self._opened(lane) for lane in lanes), key=lambda lane: (lane.tier, lane.number)))
+            self._open[taker.incarnation] = found
+        return found
+
+    def _opened(self, lane: Lane) -> OpenLane:
+        queue = self.queues[lane.queue]
+        return OpenLane(
+            number=lane.number,
+            tier=99 - (queue.priority * 10 + lane.priority),
+            queue=queue.number,
+            queue_name=queue.name,
+            job_type=lane.job_type,
+            priority=lane.priority,
+            settings=queue.settings,
+        )

@@ -1,0 +1,92 @@
+"""The Protocol every engine implements. Nothing else lives here.
+
+Rules of the interface: calls are batches (one is a list of one); every write about a running job is fenced and reports what it
+lost instead of raising; durations cross it, not instants, because the store's clock rules; verbs are typed values, not methods;
+no driver type, no SQL and no open transaction crosses it. Raises `StoreUnavailable` when the store is away, and the errors of
+`taskforge.domain.errors` for what the caller can mend.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
+
+import msgspec
+
+from taskforge.domain.changes import Changed, JobChange
+from taskforge.domain.execution import Beat, Execution
+from taskforge.domain.job import Claimed, Inserted, Job, NewJob, Refused
+from taskforge.domain.log import Level, Line, NewLine
+from taskforge.domain.outcome import Attempt, Finish, Lost, Outcome
+from taskforge.domain.query import Event, JobFilter, Page, QueueStats
+from taskforge.domain.queue import Queue, QueueChange, QueueSettings
+from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, UpdateWorker, Worker
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A worker's wish for up to `limit` jobs. What it may take (queues, types, capabilities) is what it registered with."""
+
+    incarnation: UUID
+    limit: int
+
+
+class Lapsed(msgspec.Struct, frozen=True):
+    """A running job that its worker lost: what came of it, and what `decide` needs to know."""
+
+    fence: UUID
+    attempt: Attempt
+    outcome: Outcome
+    policy: QueueSettings
+
+
+class Pruned(msgspec.Struct, frozen=True):
+    jobs: int
+    more: bool  # whether another slice would find something
+
+
+class Engine(Protocol):
+    # --- Life ---
+    async def open(self, *, migrate: bool = True) -> None: ...
+    async def close(self) -> None: ...
+    async def now(self) -> datetime: ...  # also the health check: a cheap round trip to the store
+
+    # --- The path of a job ---
+    async def insert(self, project: int, jobs: Sequence[NewJob]) -> list[Inserted | Refused]: ...
+    async def claim(self, claim: Claim) -> list[Claimed]: ...
+    async def finish(self, finishes: Sequence[Finish], *, lapsed: bool = False) -> list[Lost]: ...
+    async def turn(self, finishes: Sequence[Finish], claim: Claim) -> tuple[list[Lost], list[Claimed]]: ...
+    async def beat(self, beats: Sequence[Beat]) -> list[Lost]: ...
+    async def log(self, lines: Sequence[NewLine]) -> list[Lost]: ...
+    def on_work(self, wake: Callable[[], None]) -> Callable[[], None]: ...  # returns how to stop listening
+
+    # --- Workers and leases ---
+    async def register(self, project: int, worker: NewWorker, lease_seconds: float) -> Registered: ...
+    async def renew(self, incarnation: UUID, lease_seconds: float, sample: Sample) -> Renewed: ...
+    async def deregister(self, incarnation: UUID) -> None: ...
+    async def update_worker(self, project: int, change: UpdateWorker) -> Worker: ...
+    async def workers(self, projects: Sequence[int]) -> list[Worker]: ...
+
+    # --- Queues ---
+    async def change_queue(self, project: int, change: QueueChange) -> Queue: ...
+    async def queues(self, projects: Sequence[int]) -> list[Queue]: ...
+    async def stats(self, projects: Sequence[int]) -> list[QueueStats]: ...
+
+    # --- Steering jobs ---
+    async def change(self, projects: Sequence[int], jobs: Sequence[UUID], change: JobChange) -> list[Changed | Refused]: ...
+
+    # --- Reading ---
+    async def get(self, projects: Sequence[int], jobs: Sequence[UUID]) -> list[Job]: ...
+    async def list_jobs(self, projects: Sequence[int], wanted: JobFilter, page: Page) -> list[Job]: ...
+    async def executions(self, projects: Sequence[int], job: UUID) -> list[Execution]: ...
+    async def active_executions(self, projects: Sequence[int], *, timed_out: bool, limit: int) -> list[Execution]: ...
+    async def logs(
+        self, projects: Sequence[int], job: UUID, *, least: Level, after: int, limit: int, offset: int
+    ) -> list[Line]: ...
+    async def events(self, after: int, limit: int) -> list[Event]: ...
+
+    # --- Upkeep: bounded slices that any process may run ---
+    async def stage(self, limit: int) -> int: ...  # due jobs become pending
+    async def lapsed(self, limit: int) -> list[Lapsed]: ...  # what to decide and finish(lapsed=True)
+    async def expire(self, limit: int) -> int: ...  # deadlines, start-by times, jobs that everyone skipped, deleted queues
+    async def fold(self, limit: int) -> int: ...  # deltas into rollups
+    async def prune(self, retention_days: float, limit: int) -> Pruned: ...  # old history, keys, events; partitions ahead

@@ -1,0 +1,35 @@
+"""SQL lives in files, one statement each; this reads them."""
+
+import re
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+
+
+class Migration(msgspec.Struct, frozen=True):
+    number: int
+    name: str
+    sql: str
+
+
+@cache
+def statement(package: str, name: str) -> str:
+    """The statement in `<package>/sql/<name>.sql`, without its header, so that the store's logs show the statement alone."""
+    text = files(package).joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
+    return re.sub(r"^--.*\n", "", text, flags=re.MULTILINE).strip()
+
+
+@cache
+def migrations(package: str) -> tuple[Migration, ...]:
+    """The numbered files in `<package>/migrations`, in order, without gaps."""
+    found = []
+    for file in files(package).joinpath("migrations").iterdir():
+        matched = re.fullmatch(r"(\d{4})_([a-z0-9_]+)\.sql", file.name)
+        if matched:
+            found.append(Migration(int(matched[1]), matched[2], file.read_text(encoding="utf-8")))
+    found.sort(key=lambda migration: migration.number)
+    numbers = [migration.number for migration in found]
+    if numbers != list(range(1, len(found) + 1)):
+        raise ValueError(f"migrations of {package} are not numbered without gaps: {numbers}")
+    return tuple(found)

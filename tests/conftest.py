@@ -1,0 +1,29 @@
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from taskforge.storage.postgres.server import LocalServer, make_directory
+
+
+@pytest.fixture
+def server_directory() -> Iterator[Path]:
+    """A folder for a private server's data: pytest's own temporary folders are closed to the server's user."""
+    directory = make_directory()
+    yield directory
+    shutil.rmtree(directory)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[LocalServer]:
+    """One server per test process, about a second to start; a test that stops or kills a server starts its own."""
+    directory = make_directory()
+    with LocalServer.start(directory, settings={"shared_buffers": "256MB", "max_connections": 100}) as server:
+        yield server
+    shutil.rmtree(directory)
+
+
+@pytest.fixture(scope="session")
+def postgres_url(postgres_server: LocalServer) -> str:
+    return postgres_server.url()
