@@ -1,4 +1,4 @@
-"""What an operator may do to a job, and what that means in each status. Pure: the engine locates the job, asks `plan`, and moves it."""
+"""What an operator may do to a job, and what it means in each status. Pure: the engine locates the job, asks `plan`, moves it."""
 
 from typing import assert_never
 from uuid import UUID
@@ -142,9 +142,7 @@ def plan(change: JobChange, job: Standing) -> Move:
                 raise _refusal(job, "cannot be retried", "only failed and cancelled jobs can")
             left = job.max_attempts - job.attempt
             budget = job.attempt + (attempts or max(1, left))
-            return Place(
-                queue=job.queue, priority=job.priority, attempt=job.attempt, max_attempts=budget, crashes=0, at=0.0
-            )
+            return Place(queue=job.queue, priority=job.priority, attempt=job.attempt, max_attempts=budget, crashes=0, at=0.0)
         case EditJob(priority=priority, at=at, payload=payload, queue=queue):
             if not waits:
                 raise _refusal(job, "cannot be edited", "only pending and scheduled jobs can")

@@ -20,7 +20,7 @@ _set = object.__setattr__
 
 
 def uuid_from_int(value: int) -> UUID:
-    """Build a UUID without the checks of its constructor, which cost more than the rest of a claim's decoding (1.2 against 0.3 µs)."""
+    """Build a UUID without its constructor's checks, which cost more than the rest of decoding a claim (1.2 against 0.3 µs)."""
     made = object.__new__(UUID)
     _set(made, "int", value)
     _set(made, "is_safe", SafeUUID.unknown)

@@ -72,7 +72,16 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     def body_hash(self) -> bytes:
         """What an idempotency key stands for: the same key with another body is a mistake the user must hear of."""
         when = tuple(repr(value) for value in (self.at, self.deadline, self.expires))
-        body = (self.queue, self.job_type, self.priority, self.max_attempts, when, self.tags, self.requires, self.unique_key)
+        body = (
+            self.queue,
+            self.job_type,
+            self.priority,
+            self.max_attempts,
+            when,
+            self.tags,
+            self.requires,
+            self.unique_key,
+        )
         return hashlib.sha256(msgspec.json.encode(body) + self.payload).digest()
 
 

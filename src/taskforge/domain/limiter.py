@@ -24,7 +24,7 @@ class Grant(msgspec.Struct, frozen=True):
 def take(bucket: TokenBucket, state: BucketState | None, now: float, wanted: int) -> Grant:
     """Grant up to `wanted` tokens. A new bucket is full. A clock that steps back adds nothing and takes nothing away."""
     if state is None:
-        tokens, now = bucket.burst, now
+        tokens = bucket.burst
     else:
         elapsed = max(0.0, now - state.at)
         tokens, now = min(bucket.burst, state.tokens + elapsed * bucket.rate), max(now, state.at)

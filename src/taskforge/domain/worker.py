@@ -107,7 +107,14 @@ def check_worker(worker: NewWorker | UpdateWorker) -> None:
 
 
 def status_of(
-    *, heard: bool, lease_alive: bool, silent_seconds: float, timeout_seconds: float, healthy: bool, drain: bool, active: int
+    *,
+    heard: bool,
+    lease_alive: bool,
+    silent_seconds: float,
+    timeout_seconds: float,
+    healthy: bool,
+    drain: bool,
+    active: int,
 ) -> WorkerStatus:
     """One rule for what a worker is, from what the store knows of it."""
     if not heard or not lease_alive:

@@ -88,11 +88,7 @@ class Catalog:
 
     def dead_letter_targets_of(self, project: int) -> dict[UUID, UUID | None]:
         """Each live queue of the project and where its dead letters go, as `check_dead_letter` wants it."""
-        return {
-            queue.id: queue.settings.dead_letter_queue_id
-            for (owner, _), queue in self._by_name.items()
-            if owner == project
-        }
+        return {queue.id: queue.settings.dead_letter_queue_id for (owner, _), queue in self._by_name.items() if owner == project}
 
     def may_take(self, taker: Taker, lane: Lane) -> bool:
         """The rule of eligibility, pause included; limits and skips come later."""

@@ -65,9 +65,7 @@ class LocalServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     @classmethod
-    def start(
-        cls, data_dir: Path, port: int = 0, settings: Settings | None = None, binaries: Path | None = None
-    ) -> Self:
+    def start(cls, data_dir: Path, port: int = 0, settings: Settings | None = None, binaries: Path | None = None) -> Self:
         """Start on `data_dir`, made and initialised when it is new; port 0 takes a free one."""
         server = cls(data_dir.absolute(), find_binaries(binaries), port, settings or {})
         atexit.register(server._close_at_exit)

@@ -127,10 +127,12 @@ create table taskforge.running (
     keyed boolean not null,
     cancel_requested boolean not null default false,
     turn bigint not null,
+    batch bigint not null, -- names the claim call, so that one whose answer was lost can be found again
     claimed_at timestamptz not null,
     timeout_at timestamptz not null,
     timeout_seconds double precision not null,
     beat_by timestamptz,
+    beat_seconds double precision,
     deadline timestamptz,
     gate int, -- the queue, when it has a limit
     started_at timestamptz,
@@ -324,6 +326,34 @@ insert into taskforge.projects (number, id, organization, name)
 values (1, '01900000-0000-7000-8000-000001000000', 1, 'default');
 select setval(pg_get_serial_sequence('taskforge.organizations', 'number'), 1);
 select setval(pg_get_serial_sequence('taskforge.projects', 'number'), 1);
+
+create function taskforge.last_fence(job uuid) returns uuid language sql immutable parallel safe
+return overlay(job::text placing 'ffffff' from 31)::uuid;
+
+-- A job and where it stands, for readers.
+create view taskforge.jobs_now as
+select j.*, p.status, p.lane, p.fence, p.epoch, p.attempt, p.max_attempts as budget, p.crashes, p.due, p.turn, p.worker, p.claimed_at,
+    p.started_at, p.finished_at, p.result, p.error, p.reason, p.progress, p.message, p.cancel_requested
+from taskforge.jobs j
+cross join lateral (
+    select 0::smallint as status, r.lane, r.fence, null::int as epoch, r.attempt, r.max_attempts, r.crashes, null::timestamptz as due, r.turn,
+        null::uuid as worker, null::timestamptz as claimed_at, null::timestamptz as started_at, null::timestamptz as finished_at,
+        null::json as result, null::json as error, null::text as reason, null::real as progress, null::text as message,
+        false as cancel_requested
+    from taskforge.ready r where r.fence > j.id and r.fence <= taskforge.last_fence(j.id)
+    union all
+    select 1, w.lane, w.fence, null, w.attempt, w.max_attempts, w.crashes, w.due, null, null, null, null, null, null, null, null, null, null, false
+    from taskforge.waiting w where w.fence > j.id and w.fence <= taskforge.last_fence(j.id)
+    union all
+    select 2, r.lane, r.fence, null, r.attempt, r.max_attempts, r.crashes, null, r.turn, r.worker, r.claimed_at, r.started_at, null,
+        null, null, null, r.progress, r.message, r.cancel_requested
+    from taskforge.running r where r.fence > j.id and r.fence <= taskforge.last_fence(j.id)
+    union all
+    select f.status, null, null, f.epoch, f.attempt, f.max_attempts, f.crashes, null, null, f.worker, f.claimed_at, f.started_at,
+        f.finished_at, f.result, f.error, f.reason, f.progress, f.message, false
+    from taskforge.finished f where f.queue = j.queue and f.job = j.id
+    limit 1
+) p;
 
 -- Hot tables are vacuumed early and often: they are small, and what is dead in them is in every claim's way.
 alter table taskforge.ready set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);

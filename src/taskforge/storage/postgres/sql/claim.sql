@@ -1,38 +1,44 @@
--- Claim: take up to $4 jobs from the lanes in $5, by tier (queue priority, then job priority) and turn, and put them in running.
--- $1 incarnation · $2 catalog version the caller remembers · $3 now (tests) · $4 limit · $5.. one entry for each lane:
--- number, tier, seek past this turn, look at this many, timeout, heartbeat timeout, gate · $12 worker id (for skips)
+-- Claim: take up to $4 jobs from the lanes given, by tier (queue priority, then job priority) and turn, and put them in running.
+-- $1 incarnation · $2 catalog version the caller remembers · $3 now (tests) · $4 limit · $5 worker id (for skips) · $6 batch · then one entry
+-- for each lane: $7 number · $8 tier · $9 seek past this turn · $10 look at this many · $11 timeout · $12 heartbeat timeout · $13 gate ·
+-- $14 how many its gate lets through
 -- Nothing is taken when the caller's lease is over or its memory of the catalog is stale; the caller asks why only then.
--- Each lane yields at most $8 rows; where that cuts a lane off, only what sorts before the cut is taken, so that the order stays exact.
--- `ctid = any(array(…))` and the lateral subqueries pin the plan to index and tid scans: as joins they turn into hash joins with a
--- scan of every dead row of earlier batches. The facts are joined from the outside so that a job without them still moves.
+-- Where $10 cuts a lane off, only what sorts before the cut is taken, so that the order stays exact without reading n rows of every lane.
+-- `ctid = any(array(…))` and the lateral subqueries pin the plan to index and tid scans: as joins they become hash joins that walk every
+-- dead row of earlier batches. The facts are joined from the outside, so that a job without them would still move, not vanish.
 with clock as materialized (
     select coalesce($3::timestamptz, statement_timestamp()) as now
 ),
 lane as materialized (
     select l.*
-    from unnest($5::int[], $6::int[], $7::bigint[], $8::int[], $9::float8[], $10::float8[], $11::int[])
-        as l (number, tier, bound, most, timeout, beat, gate)
+    from unnest($7::int[], $8::int[], $9::bigint[], $10::int[], $11::float8[], $12::float8[], $13::int[], $14::int[])
+        as l (number, tier, bound, most, timeout, beat, gate, cap)
     where (select version from taskforge.catalog) = $2
       and exists (select from taskforge.workers where incarnation = $1 and lease_until > (select now from clock))
 ),
 candidate as materialized (
-    select l.number, l.tier, l.most, r.place, r.turn
+    select l.number, l.tier, l.most, l.gate, l.cap, r.place, r.turn
     from lane l cross join lateral (
         select ready.ctid as place, ready.turn
         from taskforge.ready
-        where ready.lane = l.number and ready.turn > l.bound and (ready.skipped is null or $12 <> all (ready.skipped))
+        where ready.lane = l.number and ready.turn > l.bound and (ready.skipped is null or $5 <> all (ready.skipped))
         order by ready.turn limit l.most
         for update skip locked
     ) r
 ),
-horizon as (
+horizon as materialized (
     select tier, max(turn) as turn from candidate group by number, tier, most having count(*) >= most order by 1, 2 limit 1
 ),
 chosen as (
-    select place from candidate
-    where (tier, turn) <= (coalesce((select tier from horizon), 2147483647), coalesce((select turn from horizon), 0))
-       or not exists (select from horizon)
-    order by tier, turn limit $4
+    select c.place
+    from (
+        select place, tier, turn, cap, row_number() over (partition by gate order by tier, turn) as position
+        from candidate
+        where not exists (select from horizon)
+           or (tier, turn) <= ((select tier from horizon), (select turn from horizon))
+    ) c
+    where c.cap is null or c.position <= c.cap
+    order by c.tier, c.turn limit $4
 ),
 moved as (
     delete from taskforge.ready where ctid = any (array(select place from chosen)) returning *
@@ -47,13 +53,13 @@ known as materialized (
     ) j on true
 ),
 placed as (
-    insert into taskforge.running (fence, job, project, lane, worker, attempt, max_attempts, crashes, keyed, turn, claimed_at,
-        timeout_at, timeout_seconds, beat_by, deadline, gate, skipped)
-    select fence, job, project, lane, $1, attempt + 1, max_attempts, crashes, keyed, turn, now,
-        now + make_interval(secs => timeout_seconds), timeout_seconds, now + make_interval(secs => beat), deadline, gate, skipped
+    insert into taskforge.running (fence, job, project, lane, worker, attempt, max_attempts, crashes, keyed, turn, batch, claimed_at,
+        timeout_at, timeout_seconds, beat_by, beat_seconds, deadline, gate, skipped)
+    select fence, job, project, lane, $1, attempt + 1, max_attempts, crashes, keyed, turn, $6, now,
+        now + make_interval(secs => timeout_seconds), timeout_seconds, now + make_interval(secs => beat), beat, deadline, gate, skipped
     from known
 )
-select fence, lane, attempt + 1 as attempt, max_attempts, crashes, payload, timeout_seconds, tags, trace, turn,
+select fence, lane, attempt + 1 as attempt, max_attempts, crashes, payload, timeout_seconds, beat as beat_seconds, tags, trace, turn,
     extract(epoch from deadline - now)::float8 as deadline_seconds,
     greatest(0, extract(epoch from now) - turn / 1e6)::float8 as waited_seconds
 from known

@@ -1,30 +1,35 @@
 -- End: jobs that are over (succeeded, failed, cancelled) leave running; history, tallies, rollups and an event are appended.
--- $1 fences · $2 statuses · $3 seconds the handler ran (null: not known) · $4 results · $5 errors · $6 reasons ·
--- $7 bucket bounds in ms · $8 now (tests)
--- Deleting by `fence = any($1)` alone keeps the plan an index scan; the rest is joined to what came back. A success stands even when a
--- cancel came first: the work is done.
+-- $1 fences · $2 epochs · $3 job statuses · $4 execution statuses · $5 seconds the handler ran (null: not known) · $6 results · $7 errors ·
+-- $8 reasons · $9 bucket bounds in ms · $10 now (tests) · $11 whether only lapsed claims may be ended
+-- Returns the fences that were lost. Deleting by `fence = any($1)` keeps the plan an index scan; the rest is joined to what came back. An
+-- ending stands even when a cancel came first: the work is done.
 with clock as materialized (
-    select coalesce($8::timestamptz, statement_timestamp()) as now
+    select coalesce($10::timestamptz, statement_timestamp()) as now
 ),
 gone as (
-    delete from taskforge.running where fence = any ($1::uuid[]) returning *
+    delete from taskforge.running r
+    where r.fence = any ($1::uuid[])
+      and (not $11 or r.timeout_at <= (select now from clock) or r.beat_by <= (select now from clock)
+        or r.deadline <= (select now from clock)
+        or not exists (select from taskforge.workers w where w.incarnation = r.worker and w.lease_until > (select now from clock)))
+    returning *
 ),
 ended as materialized (
-    select g.*, i.status, i.result, i.error, i.reason, l.queue, c.now,
+    select g.*, i.epoch, i.status, i.execution_status, i.result, i.error, i.reason, l.queue, c.now,
         case when i.ran is null then g.started_at else c.now - make_interval(secs => i.ran) end as began,
         greatest(0, extract(epoch from g.claimed_at) * 1e3 - g.turn / 1e3)::float8 as wait_ms,
         greatest(0, coalesce(i.ran, extract(epoch from c.now - coalesce(g.started_at, g.claimed_at))) * 1e3)::float8 as duration_ms
     from gone g
-    join unnest($1::uuid[], $2::smallint[], $3::float8[], $4::text[], $5::text[], $6::text[])
-        as i (fence, status, ran, result, error, reason) on i.fence = g.fence
+    join unnest($1::uuid[], $2::int[], $3::smallint[], $4::smallint[], $5::float8[], $6::text[], $7::text[], $8::text[])
+        as i (fence, epoch, status, execution_status, ran, result, error, reason) on i.fence = g.fence
     join taskforge.lanes l on l.number = g.lane
     cross join clock c
 ),
 history as (
     insert into taskforge.finished (job, queue, project, status, epoch, attempt, max_attempts, crashes, worker, claimed_at,
         started_at, finished_at, result, error, reason, progress, message)
-    select job, queue, project, status, ('x' || right(fence::text, 6))::bit(24)::int, attempt, max_attempts, crashes, worker, claimed_at,
-        began, now, result::json, error::json, reason, progress, message
+    select job, queue, project, status, epoch, attempt, max_attempts, crashes, worker, claimed_at, began, now, result::json,
+        error::json, reason, progress, message
     from ended
 ),
 tally as (
@@ -32,10 +37,11 @@ tally as (
     select project, queue, status, count(*) from ended group by 1, 2, 3
 ),
 rollup as (
-    insert into taskforge.rollup_deltas (project, queue, lane, worker, minute, status, duration_bucket, wait_bucket, count, duration_ms, wait_ms)
-    select project, queue, lane, worker, date_trunc('minute', max(now)), status,
-        width_bucket(duration_ms, $7::float8[]), width_bucket(wait_ms, $7::float8[]), count(*), sum(duration_ms), sum(wait_ms)
-    from ended group by project, queue, lane, worker, status, 7, 8
+    insert into taskforge.rollup_deltas (project, queue, lane, worker, minute, status, duration_bucket, wait_bucket, count, duration_ms,
+        wait_ms)
+    select project, queue, lane, worker, date_trunc('minute', max(now)), execution_status,
+        width_bucket(duration_ms, $9::float8[]), width_bucket(wait_ms, $9::float8[]), count(*), sum(duration_ms), sum(wait_ms)
+    from ended group by project, queue, lane, worker, execution_status, 7, 8
 ),
 event as (
     insert into taskforge.outbox (project, topic, queue, jobs, at)

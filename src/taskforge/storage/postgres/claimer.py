@@ -1,0 +1,164 @@
+"""Hands jobs to workers."""
+
+import asyncio
+import itertools
+import random
+import time
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+
+from taskforge.domain.errors import LeaseLost
+from taskforge.domain.job import Claimed
+from taskforge.domain.limiter import BucketState, give_back, take
+from taskforge.storage.catalog import Catalog, OpenLane, Taker
+from taskforge.storage.engine import Claim
+from taskforge.storage.postgres import codec
+from taskforge.storage.postgres.reach import Reach
+from taskforge.storage.postgres.store import Connection, Store
+
+DOUBT_SECONDS = 60.0
+CONTENDED_TRIES = 5
+
+
+class Claimer(Store):
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._reaches: dict[UUID, Reach] = {}
+        self._batches = itertools.count(random.getrandbits(62))
+        self._doubts: dict[UUID, dict[int, float]] = {}
+
+    async def claim(self, claim: Claim) -> list[Claimed]:
+        adopted = await self._adopt(claim.incarnation)
+        if adopted:
+            return adopted
+        newer_than: int | None = None
+        contended = 0
+        while True:
+            catalog = await self.catalog(newer_than=newer_than)
+            taker = await self.taker(claim.incarnation)
+            lanes = catalog.open_lanes(taker)
+            skipped = False
+            rows: list[asyncpg.Record] = []
+            if lanes and claim.limit > 0:
+                if any(lane.settings.is_gated for lane in lanes):
+                    rows, skipped = await self._claim_gated(catalog, taker, lanes, claim.limit)
+                else:
+                    async with self.connection() as connection:
+                        rows = await self._claim(connection, catalog, taker, lanes, claim.limit, {})
+            if rows:
+                return _in_order(rows, lanes)
+            doubt = (await self.fetch("claim_doubt", claim.incarnation, self.bound_now()))[0]
+            if not doubt["alive"]:
+                self._reaches.pop(claim.incarnation, None)
+                raise LeaseLost(f"the lease of worker incarnation {claim.incarnation} is over; register again")
+            if doubt["version"] != catalog.version:
+                newer_than = catalog.version
+            elif skipped and contended < CONTENDED_TRIES:
+                contended += 1
+                await asyncio.sleep(random.uniform(0.001, 0.004))
+            else:
+                return []
+
+    async def _claim(
+        self,
+        connection: Connection,
+        catalog: Catalog,
+        taker: Taker,
+        lanes: tuple[OpenLane, ...],
+        limit: int,
+        caps: dict[int, int],
+    ) -> list[asyncpg.Record]:
+        """One claim statement; `caps` holds what each limited queue lets through."""
+        reach = self._reaches.setdefault(taker.incarnation, Reach())
+        numbers = [lane.number for lane in lanes]
+        started = time.monotonic()
+        bounds, most = reach.ask(numbers, limit, started)
+        batch = next(self._batches)
+        try:
+            rows = await connection.fetch(
+                self.sql("claim"),
+                taker.incarnation,
+                catalog.version,
+                self.bound_now(),
+                limit,
+                taker.worker,
+                batch,
+                numbers,
+                [lane.tier for lane in lanes],
+                bounds,
+                most,
+                [lane.settings.timeout_seconds for lane in lanes],
+                [lane.settings.heartbeat_timeout_seconds for lane in lanes],
+                [lane.queue if lane.settings.is_gated else None for lane in lanes],
+                [caps.get(lane.queue) for lane in lanes],
+            )
+        except BaseException:
+            # The statement may have committed although its answer is lost: the next claim looks for what it took.
+            self._doubts.setdefault(taker.incarnation, {})[batch] = started
+            raise
+        finished = time.monotonic()
+        reach.learn([(row["lane"], row["turn"]) for row in rows], finished, finished - started)
+        return rows
+
+    async def _claim_gated(
+        self, catalog: Catalog, taker: Taker, lanes: tuple[OpenLane, ...], limit: int
+    ) -> tuple[list[asyncpg.Record], bool]:
+        """Claim while holding the limits' state. Also says whether a limit was passed over because another claim held it."""
+        limits = {lane.queue: lane.settings for lane in lanes if lane.settings.is_gated}
+        async with self.transaction() as connection:
+            gates = await connection.fetch(self.sql("lock_gates"), list(limits), self.bound_now())
+            held = [row["queue"] for row in gates]
+            counts = await connection.fetch(self.sql("count_gates"), held) if held else []
+            running = {row["gate"]: row["running"] for row in counts}
+            caps: dict[int, int] = {}
+            states: dict[int, BucketState] = {}
+            for row in gates:
+                settings = limits[row["queue"]]
+                cap = limit
+                if settings.max_concurrent_jobs is not None:
+                    cap = min(cap, max(0, settings.max_concurrent_jobs - running.get(row["queue"], 0)))
+                if settings.bucket is not None:
+                    state = None if row["tokens"] is None else BucketState(row["tokens"], row["refreshed_at"])
+                    grant = take(settings.bucket, state, row["now"], cap)
+                    cap, states[row["queue"]] = grant.granted, grant.state
+                caps[row["queue"]] = cap
+            usable = tuple(lane for lane in lanes if lane.queue not in limits or caps.get(lane.queue, 0) > 0)
+            rows = await self._claim(connection, catalog, taker, usable, limit, caps) if usable else []
+            queue_of = {lane.number: lane.queue for lane in usable}
+            taken: dict[int, int] = {}
+            for row in rows:
+                queue = queue_of[row["lane"]]
+                taken[queue] = taken.get(queue, 0) + 1
+            changed = []
+            for queue, state in states.items():
+                bucket = limits[queue].bucket
+                if bucket is not None and taken.get(queue):
+                    kept = give_back(bucket, state, caps[queue] - taken[queue])
+                    changed.append((queue, kept.tokens, kept.at))
+            if changed:
+                await connection.executemany(self.sql("save_gates"), changed)
+        return rows, len(held) < len(limits)
+
+    async def _adopt(self, incarnation: UUID) -> list[Claimed]:
+        """What claims with a lost answer took. They stay in doubt for a while, because the server may commit them late."""
+        doubts = self._doubts.get(incarnation)
+        if not doubts:
+            return []
+        rows = await self.fetch("adopt", incarnation, list(doubts), self.bound_now())
+        catalog = await self.catalog()
+        lanes = catalog.open_lanes(await self.taker(incarnation))
+        known = {lane.number for lane in lanes}
+        now = time.monotonic()
+        if rows:
+            self._doubts.pop(incarnation)
+        else:
+            self._doubts[incarnation] = {batch: since for batch, since in doubts.items() if now - since < DOUBT_SECONDS}
+        return _in_order([row for row in rows if row["lane"] in known], lanes)
+
+
+def _in_order(rows: list[asyncpg.Record], lanes: tuple[OpenLane, ...]) -> list[Claimed]:
+    by_number = {lane.number: lane for lane in lanes}
+    rows.sort(key=lambda row: (by_number[row["lane"]].tier, row["turn"]))
+    return [codec.claimed(row, by_number[row["lane"]]) for row in rows]

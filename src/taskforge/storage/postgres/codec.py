@@ -1,0 +1,186 @@
+"""Rows to values and back, for PostgreSQL."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import msgspec
+
+from taskforge.domain.execution import ExecutionStatus
+from taskforge.domain.ids import created_at
+from taskforge.domain.job import Claimed, ErrorInfo, Job, JobStatus, When
+from taskforge.domain.queue import Queue, QueueSettings
+from taskforge.domain.worker import Worker, status_of
+from taskforge.storage.catalog import Catalog, OpenLane, Taker
+
+JOB_STATUSES = tuple(JobStatus)
+EXECUTION_STATUSES = tuple(ExecutionStatus)
+JOB_CODE = {status: code for code, status in enumerate(JOB_STATUSES)}
+EXECUTION_CODE = {status: code for code, status in enumerate(EXECUTION_STATUSES)}
+SILENT_AFTER_SECONDS = 30.0
+
+_errors = msgspec.json.Decoder(ErrorInfo)
+_settings = msgspec.json.Decoder(QueueSettings)
+
+
+def queue(row: Sequence[Any]) -> Queue:
+    return Queue(
+        number=row[0],
+        id=row[1],
+        project=row[2],
+        name=row[3],
+        description=row[4],
+        priority=row[5],
+        settings=_settings.decode(row[6]),
+        is_active=row[7],
+        version=row[8],
+        created_at=row[9],
+        updated_at=row[10],
+        deleted_at=row[11],
+    )
+
+
+def settings_text(settings: QueueSettings) -> str:
+    return msgspec.json.encode(settings).decode()
+
+
+def taker(row: asyncpg.Record) -> Taker:
+    return Taker(
+        worker=row["id"],
+        incarnation=row["incarnation"],
+        project=row["project"],
+        worker_type=row["worker_type"],
+        role=row["role"],
+        capabilities=msgspec.json.decode(row["capabilities"]),
+        queues=None if row["queues"] is None else tuple(row["queues"]),
+        types=None if row["types"] is None else tuple(row["types"]),
+        accepts=row["accepts"],
+    )
+
+
+def claimed(row: asyncpg.Record, lane: OpenLane) -> Claimed:
+    fence, _, attempt, max_attempts, crashes, payload, timeout, beat, tags, trace, _, deadline, waited = row
+    return Claimed(
+        fence,
+        lane.queue_name,
+        lane.job_type,
+        payload.encode() if payload is not None else b"null",
+        attempt,
+        max_attempts,
+        crashes,
+        lane.priority,
+        timeout,
+        beat,
+        deadline,
+        waited,
+        () if tags is None else tuple(tags),
+        trace,
+    )
+
+
+def error(text: str | None) -> ErrorInfo | None:
+    return None if text is None else _errors.decode(text)
+
+
+def error_text(info: ErrorInfo | None) -> str | None:
+    return None if info is None else msgspec.json.encode(info).decode()
+
+
+def raw(text: str | None) -> msgspec.Raw | None:
+    return None if text is None else msgspec.Raw(text.encode())
+
+
+def job(row: asyncpg.Record, catalog: Catalog) -> Job:
+    status = JOB_STATUSES[row["status"]]
+    at = catalog.queues[row["queue"]]
+    origin = row["origin_queue"]
+    fence: UUID | None = row["fence"]
+    return Job(
+        id=row["id"],
+        project=row["project"],
+        queue=at.name,
+        queue_id=at.id,
+        job_type=row["job_type"],
+        status=status,
+        priority=row["priority"],
+        attempt_count=row["attempt"],
+        max_attempts=row["budget"],
+        # A waiting job's fence is the one its next claim will have.
+        epoch=row["epoch"] if fence is None else (fence.int & 0xFFFFFF) - (status is not JobStatus.PROCESSING),
+        crash_count=row["crashes"],
+        payload=raw(row["payload"]),
+        created_at=created_at(row["id"]),
+        scheduled_for=row["due"],
+        timeout_at=row["deadline"],
+        expires_at=row["expires_at"],
+        started_at=row["started_at"] or row["claimed_at"],
+        completed_at=row["finished_at"],
+        timeout_seconds=row["timeout_seconds"],
+        result=raw(row["result"]),
+        error=error(row["error"]),
+        reason=row["reason"],
+        progress=row["progress"],
+        progress_message=row["message"],
+        tags=tuple(row["tags"] or ()),
+        requires=row["requires"] or "",
+        unique_key=row["unique_key"],
+        idempotency_key=row["idempotency_key"],
+        fairness_key=row["fairness_key"],
+        trace=row["trace"],
+        origin_queue=None if origin is None else catalog.queues[origin].name,
+        worker=row["worker"],
+        cancel_requested=row["cancel_requested"],
+    )
+
+
+def worker(row: asyncpg.Record, now: datetime) -> Worker:
+    heard: datetime | None = row["heartbeat_at"]
+    status = status_of(
+        heard=heard is not None,
+        lease_alive=row["lease_until"] > now,
+        silent_seconds=0.0 if heard is None else (now - heard).total_seconds(),
+        timeout_seconds=SILENT_AFTER_SECONDS,
+        healthy=row["healthy"],
+        drain=row["drain_mode"],
+        active=row["active"],
+    )
+    return Worker(
+        id=row["id"],
+        incarnation=row["incarnation"],
+        project=row["project"],
+        name=row["name"],
+        worker_type=row["worker_type"],
+        role=row["role"],
+        status=status,
+        capabilities=msgspec.json.decode(row["capabilities"]),
+        queues=None if row["queues"] is None else tuple(row["queues"]),
+        types=None if row["types"] is None else tuple(row["types"]),
+        max_concurrent_jobs=row["max_concurrent_jobs"],
+        drain_mode=row["drain_mode"],
+        active_jobs=row["active"],
+        version=row["version"],
+        host=row["host"],
+        pid=row["pid"],
+        cpu_percent=row["cpu_percent"],
+        memory_bytes=row["memory_bytes"],
+        lease_until=row["lease_until"],
+        last_heartbeat=heard,
+        registered_at=row["registered_at"],
+        updated_at=row["updated_at"],
+    )
+
+
+def instant(when: When | None) -> datetime | None:
+    return when if isinstance(when, datetime) else None
+
+
+def seconds(when: When | None) -> float | None:
+    return None if when is None or isinstance(when, datetime) else when
+
+
+def array_literal(values: Iterable[str]) -> str | None:
+    """A text[] as PostgreSQL writes it: a list of such lists cannot be ragged, a list of texts can."""
+    escaped = ['"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"' for value in values]
+    return "{" + ",".join(escaped) + "}" if escaped else None

@@ -1,0 +1,26 @@
+"""The PostgreSQL engine: PostgreSQL 15 to 18 through asyncpg."""
+
+from collections.abc import Callable
+
+from taskforge.domain.queue import DeleteQueue, Queue, QueueChange
+from taskforge.storage.postgres import partitions
+from taskforge.storage.postgres.inserter import Inserter
+from taskforge.storage.postgres.keeper import Keeper
+
+
+class PostgresEngine(Inserter, Keeper):
+    """Implements `taskforge.storage.engine.Engine`. Each base class is one role, in a file of its own."""
+
+    async def open(self, *, migrate: bool = True) -> None:
+        await super().open(migrate=migrate)
+        if self.bound_now() is None:
+            await partitions.make_ahead(self, await self.now())
+
+    async def change_queue(self, project: int, change: QueueChange) -> Queue:
+        queue = await super().change_queue(project, change)
+        if isinstance(change, DeleteQueue):
+            await self.cancel_deleted(1_000)
+        return queue
+
+    def on_work(self, wake: Callable[[], None]) -> Callable[[], None]:
+        return self.signals.on_work(wake)

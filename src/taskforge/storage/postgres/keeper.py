@@ -1,0 +1,126 @@
+"""Upkeep: bounded slices that any process may run at any time, each conditional on the database's clock."""
+
+from datetime import timedelta
+from uuid import UUID
+
+from taskforge.domain.changes import CancelJob, Changed, ExpireJob, JobChange
+from taskforge.domain.errors import StoreUnavailable
+from taskforge.domain.ids import epoch_of, first_id_at
+from taskforge.domain.outcome import Attempt, Crashed, DeadlinePassed, HeartbeatMissed, Outcome, TimedOut
+from taskforge.storage.engine import Lapsed, Pruned
+from taskforge.storage.postgres import codec, partitions
+from taskforge.storage.postgres.reader import Reader
+
+
+class Keeper(Reader):
+    async def stage(self, limit: int) -> int:
+        async with self.connection() as connection:
+            status = await connection.execute(self.sql("stage"), limit, self.bound_now())
+        staged = int(status.rsplit(" ", 1)[1])
+        if staged:
+            self.signals.send()
+        return staged
+
+    async def lapsed(self, limit: int) -> list[Lapsed]:
+        rows = await self.fetch("lapsed", limit, self.bound_now())
+        if not rows:
+            return []
+        catalog = await self.catalog()
+        if any(row["lane"] not in catalog.lanes for row in rows):
+            catalog = await self.catalog(newer_than=catalog.version)
+        found = []
+        for row in rows:
+            outcome: Outcome
+            match row["why"]:
+                case 0:
+                    outcome = DeadlinePassed()
+                case 1:
+                    outcome = Crashed(row["worker"])
+                case 2:
+                    outcome = TimedOut(row["timeout_seconds"])
+                case _:
+                    outcome = HeartbeatMissed(row["beat_seconds"])
+            attempt = Attempt(
+                attempt=row["attempt"],
+                max_attempts=row["max_attempts"],
+                crashes=row["crashes"],
+                epoch=epoch_of(row["fence"]),
+                cancel_requested=row["cancel_requested"],
+                deadline_passed=row["why"] == 0,
+            )
+            settings = catalog.queues[catalog.lanes[row["lane"]].queue].settings
+            found.append(Lapsed(row["fence"], attempt, outcome, settings))
+        return found
+
+    async def expire(self, limit: int) -> int:
+        overdue = await self.fetch("overdue", limit, self.bound_now())
+        late = [(row["project"], row["job"]) for row in overdue if row["deadline"]]
+        expired = [(row["project"], row["job"]) for row in overdue if not row["deadline"]]
+        count = await self._apply(late, ExpireJob("deadline passed"))
+        count += await self._apply(expired, ExpireJob("expired"))
+        count += await self._apply(await self._skipped_by_all(limit), ExpireJob("skipped by every able worker"))
+        return count + await self.cancel_deleted(limit)
+
+    async def cancel_deleted(self, limit: int) -> int:
+        """Pending and scheduled jobs of deleted queues, among them those whose insert raced with the deletion."""
+        catalog = await self.catalog()
+        dead = [queue.number for queue in catalog.queues.values() if queue.deleted_at is not None]
+        lanes = catalog.lanes_of(dead)
+        if not lanes:
+            return 0
+        rows = await self.fetch("orphans", lanes, limit)
+        return await self._apply([(row["project"], row["job"]) for row in rows], CancelJob("queue deleted"))
+
+    async def _apply(self, jobs: list[tuple[int, UUID]], change: JobChange) -> int:
+        if not jobs:
+            return 0
+        projects = list({project for project, _ in jobs})
+        answers = await self.change(projects, [job for _, job in jobs], change)
+        return sum(isinstance(answer, Changed) for answer in answers)
+
+    async def _skipped_by_all(self, limit: int) -> list[tuple[int, UUID]]:
+        rows = await self.fetch("skipped", limit)
+        if not rows:
+            return []
+        catalog = await self.catalog()
+        takers = [codec.taker(row) for row in await self.fetch("takers", self.bound_now())]
+        found = []
+        for row in rows:
+            lane = catalog.lanes.get(row["lane"])
+            able = {taker.worker for taker in takers if lane is not None and catalog.may_take(taker, lane)}
+            if able and able <= set(row["skipped"]):
+                found.append((row["project"], row["job"]))
+        return found
+
+    async def fold(self, limit: int) -> int:
+        async with self.connection() as connection:
+            rollups = await connection.fetchval(self.sql("fold_rollups"), limit)
+            tallies = await connection.fetchval(self.sql("fold_tallies"), limit)
+        return int(rollups) + int(tallies)
+
+    async def prune(self, retention_days: float, limit: int) -> Pruned:
+        now = await self.now()
+        catalog = await self.catalog()
+        keeps = {queue.number: timedelta(days=queue.settings.retention_days or retention_days) for queue in catalog.queues.values()}
+        try:
+            await partitions.make_ahead(self, now)
+            count = await partitions.drop_old(self, now - max([*keeps.values(), timedelta(days=retention_days)]))
+        except StoreUnavailable:
+            count = 0  # a lock that was not to be had; the next slice tries again
+        more = count > 0
+        for number, keep in keeps.items():
+            if count >= limit:
+                break
+            rows = await self.fetch("prunable", number, first_id_at(now - keep), now - keep, limit - count)
+            if rows:
+                async with self.connection() as connection:
+                    await connection.execute(self.sql("remove"), [row["job"] for row in rows], [row["queue"] for row in rows])
+            count += len(rows)
+        async with self.connection() as connection:
+            await connection.execute(self.sql("prune_rest"), limit, self.bound_now())
+            if count:
+                await connection.execute(
+                    self.in_schema("update taskforge.catalog set pruned_before = greatest(pruned_before, $1)"),
+                    now - min(keeps.values()),
+                )
+        return Pruned(count, more or count >= limit)

@@ -1,0 +1,101 @@
+"""Daily partitions of a job's facts and history: made ahead of time, dropped when retention has passed over them.
+
+A partition that is dropped may hold jobs that must stay, because they are not finished or finished only lately: these survivors
+move to the default partition first, in the same transaction.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import asyncpg
+
+from taskforge.domain.ids import first_id_at
+from taskforge.storage.postgres.store import Connection, Store
+
+TABLES = ("jobs", "finished", "executions", "logs", "job_tags")
+DAYS_AHEAD = 3
+_LOCK = 0x7A5F0B6F
+
+
+async def make_ahead(store: Store, now: datetime) -> list[str]:
+    """Make the partitions of today and the next days that are missing. A day whose first jobs already lie in the default partition
+    is left there: it cannot be split off without moving them."""
+    made = []
+    async with store.transaction() as connection:
+        if not await connection.fetchval("select pg_try_advisory_xact_lock($1)", _LOCK):
+            return []  # another process is at it
+        await connection.execute("set local lock_timeout = '2s'")
+        existing = await _days(connection, store.schema)
+        today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        for ahead in range(DAYS_AHEAD + 1):
+            day = today + timedelta(days=ahead)
+            if f"{day:%Y%m%d}" in existing:
+                continue
+            try:
+                async with connection.transaction():
+                    await _make(connection, store.schema, day)
+            except asyncpg.CheckViolationError:
+                continue
+            made.append(f"{day:%Y%m%d}")
+    return made
+
+
+async def _make(connection: Connection, schema: str, day: datetime) -> None:
+    low, high = first_id_at(day), first_id_at(day + timedelta(days=1))
+    for table in TABLES:
+        name = f'"{schema}".{table}_{day:%Y%m%d}'
+        # Attaching a ready table holds a weaker lock on the parent than creating a partition in place does.
+        await connection.execute(f'create table {name} (like "{schema}".{table} including defaults including constraints)')
+        await connection.execute(
+            f"alter table \"{schema}\".{table} attach partition {name} for values from ('{low}') to ('{high}')"
+        )
+
+
+async def _days(connection: Connection, schema: str) -> set[str]:
+    rows = await connection.fetch(
+        "select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid "
+        "where i.inhparent = to_regclass($1)::oid order by 1",
+        f'"{schema}".jobs',
+    )
+    return {match[1] for row in rows if (match := re.fullmatch(r"jobs_(\d{8})", row["relname"]))}
+
+
+async def drop_old(store: Store, cutoff: datetime) -> int:
+    """Drop the oldest partition that ends before the cutoff; returns how many jobs went with it."""
+    async with store.transaction() as connection:
+        if not await connection.fetchval("select pg_try_advisory_xact_lock($1)", _LOCK):
+            return 0
+        old = sorted(day for day in await _days(connection, store.schema) if _end(day) <= cutoff)
+        if not old:
+            return 0
+        await connection.execute("set local lock_timeout = '2s'; set local statement_timeout = '5min'")
+        parents = ", ".join(f'"{store.schema}".{table}' for table in TABLES)
+        await connection.execute(f"lock table {parents} in access exclusive mode")
+        parts = {table: f'"{store.schema}".{table}_{old[0]}' for table in TABLES}
+        for table in TABLES:
+            await connection.execute(f'alter table "{store.schema}".{table} detach partition {parts[table]}')
+        await connection.execute(
+            f"create temporary table survivors on commit drop as select id from {parts['jobs']} j where not exists "
+            f"(select from {parts['finished']} f where f.queue = j.queue and f.job = j.id and f.finished_at < $1)",
+            cutoff,
+        )
+        for table in TABLES:
+            column = "id" if table == "jobs" else "job"
+            await connection.execute(
+                f'insert into "{store.schema}".{table} select * from {parts[table]} where {column} in (select id from survivors)'
+            )
+        gone = await connection.fetch(
+            f"select project, queue, status, count(*) as count from {parts['finished']} "
+            "where job not in (select id from survivors) group by 1, 2, 3"
+        )
+        await connection.executemany(
+            store.in_schema("insert into taskforge.tally_deltas (project, queue, status, count) values ($1, $2, $3, $4)"),
+            [(row["project"], row["queue"], row["status"], -row["count"]) for row in gone],
+        )
+        for table in TABLES:
+            await connection.execute(f"drop table {parts[table]}")
+    return sum(row["count"] for row in gone)
+
+
+def _end(day: str) -> datetime:
+    return datetime.strptime(day, "%Y%m%d").replace(tzinfo=UTC) + timedelta(days=1)

@@ -1,0 +1,42 @@
+"""How far one worker's claims look into each lane: how many rows, and from where.
+
+Rows: a claim merges many lanes but takes only so many jobs, so each lane is asked for what it lately gave, doubled, and the
+statement takes only what is provably in order. From where: an idle transaction anywhere keeps dead rows alive, and a claim from
+the head of a lane then walks all of them (measured: 18k to 3k jobs/s within three minutes). When claims get slow, they seek past what was
+already taken and look from the head only as often as costs a twentieth of the time.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+SLOW_SECONDS = 0.010
+SLOW_SECONDS_PER_JOB = 0.000_030
+MOST_SECONDS_BETWEEN_RESCANS = 10.0
+LEAST_ROWS = 8
+
+
+class Reach:
+    def __init__(self) -> None:
+        self._bounds: dict[int, int] = {}
+        self._taken: Counter[int] = Counter()
+        self._rescan_at = 0.0
+        self._from_head = True
+
+    def ask(self, lanes: Sequence[int], limit: int, now: float) -> tuple[list[int], list[int]]:
+        """For each lane: the turn to seek past, and how many rows to look at."""
+        self._from_head = now >= self._rescan_at
+        bounds = [0 if self._from_head else self._bounds.get(lane, 0) for lane in lanes]
+        if len(lanes) == 1:
+            return bounds, [limit]
+        fair = max(LEAST_ROWS, 2 * limit // len(lanes))
+        return bounds, [min(limit, max(fair, 2 * self._taken[lane])) for lane in lanes]
+
+    def learn(self, taken: Sequence[tuple[int, int]], now: float, took: float) -> None:
+        """`taken` holds the lane and turn of each job that was claimed."""
+        self._taken = Counter(lane for lane, _ in taken)
+        for lane, turn in taken:
+            if turn > self._bounds.get(lane, 0):
+                self._bounds[lane] = turn
+        if self._from_head:
+            slow = took > SLOW_SECONDS + SLOW_SECONDS_PER_JOB * len(taken)
+            self._rescan_at = now + min(MOST_SECONDS_BETWEEN_RESCANS, 20 * took) if slow else 0.0

@@ -1,0 +1,211 @@
+"""Answers questions. The only place where SQL is put together: one builder for the filters of a job listing."""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from taskforge.domain.errors import NotFound
+from taskforge.domain.execution import Execution
+from taskforge.domain.ids import fence_of, job_of
+from taskforge.domain.job import Job, JobStatus
+from taskforge.domain.log import Level, Line
+from taskforge.domain.query import Event, JobFilter, Page, check_filter, check_page
+from taskforge.storage.catalog import Catalog
+from taskforge.storage.postgres import codec
+from taskforge.storage.postgres.registrar import Registrar
+
+_LIVE = {JobStatus.PENDING: "ready", JobStatus.SCHEDULED: "waiting", JobStatus.PROCESSING: "running"}
+
+
+class Reader(Registrar):
+    async def get(self, projects: Sequence[int], jobs: Sequence[UUID]) -> list[Job]:
+        found = await self._jobs(list(projects), list(jobs))
+        return [found[job] for job in dict.fromkeys(jobs) if job in found]
+
+    async def list_jobs(self, projects: Sequence[int], wanted: JobFilter, page: Page) -> list[Job]:
+        check_filter(wanted)
+        check_page(page)
+        async with self.connection() as connection:
+            catalog = await self.read_catalog(connection)
+            text, arguments = Listing(catalog, projects, wanted, page).build()
+            rows = await connection.fetch(self.in_schema(text), *arguments)
+        ids = [row[0] for row in rows]
+        found = await self._jobs(list(projects), ids)
+        return [found[job] for job in ids if job in found]
+
+    async def _jobs(self, projects: list[int], jobs: list[UUID]) -> dict[UUID, Job]:
+        async with self.connection() as connection:
+            rows = await connection.fetch(
+                self.in_schema("select * from taskforge.jobs_now where id = any ($1::uuid[]) and project = any ($2::int[])"),
+                jobs,
+                projects,
+            )
+            catalog = await self.read_catalog(connection) if rows else None
+        return {} if catalog is None else {row["id"]: codec.job(row, catalog) for row in rows}
+
+    async def executions(self, projects: Sequence[int], job: UUID) -> list[Execution]:
+        rows = await self.fetch("executions", job, list(projects))
+        return [
+            Execution(
+                id=fence_of(job, row["epoch"]),
+                job=job,
+                attempt_number=row["attempt"],
+                status=codec.EXECUTION_STATUSES[row["status"]],
+                worker=row["worker"],
+                created_at=row["claimed_at"],
+                started_at=row["started_at"],
+                finished_at=row["finished_at"],
+                heartbeat_at=row["heartbeat_at"],
+                timeout_at=row["timeout_at"],
+                output=codec.raw(row["output"]),
+                error=codec.error(row["error"]),
+                reason=row["reason"],
+            )
+            for row in rows
+        ]
+
+    async def active_executions(self, projects: Sequence[int], *, timed_out: bool, limit: int) -> list[Execution]:
+        rows = await self.fetch("active_executions", list(projects), timed_out, limit, self.bound_now())
+        return [
+            Execution(
+                id=row["fence"],
+                job=job_of(row["fence"]),
+                attempt_number=row["attempt"],
+                status=codec.EXECUTION_STATUSES[row["status"]],
+                worker=row["worker"],
+                created_at=row["claimed_at"],
+                started_at=row["started_at"],
+                heartbeat_at=row["heartbeat_at"],
+                timeout_at=row["timeout_at"],
+            )
+            for row in rows
+        ]
+
+    async def logs(self, projects: Sequence[int], job: UUID, *, least: Level, after: int, limit: int, offset: int) -> list[Line]:
+        rows = await self.fetch("logs", job, list(projects), int(least), after, limit, offset)
+        return [
+            Line(
+                row["number"],
+                fence_of(job, row["epoch"]),
+                Level(row["level"]),
+                row["message"],
+                codec.raw(row["metadata"]),
+                row["logged_at"],
+            )
+            for row in rows
+        ]
+
+    async def events(self, after: int, limit: int) -> list[Event]:
+        rows = await self.fetch("events", after, limit)
+        return [Event(row["number"], row["project"], row["topic"], row["queue"], tuple(row["jobs"]), row["at"]) for row in rows]
+
+
+class Listing:
+    """One listing as SQL that yields job ids, newest first. Each status drives from the table that holds it, so that the cost is
+    that of the page and not of the history; queue, type and priority of unfinished jobs are a choice of lanes."""
+
+    def __init__(self, catalog: Catalog, projects: Sequence[int], wanted: JobFilter, page: Page) -> None:
+        self.wanted = wanted
+        self.page = page
+        self.arguments: list[Any] = []
+        # History stays readable when its queue is deleted; a name means the live queue.
+        self.queues = [queue.number for queue in catalog.queues.values() if queue.project in projects]
+        if wanted.queue is not None:
+            named = [number for number in self.queues if catalog.queues[number].name == wanted.queue]
+            self.queues = [number for number in named if catalog.queues[number].deleted_at is None]
+            if not self.queues:
+                raise NotFound("queue", wanted.queue)
+        self.lanes = [
+            lane.number
+            for lane in catalog.lanes.values()
+            if lane.queue in set(self.queues)
+            and (wanted.job_type is None or lane.job_type == wanted.job_type)
+            and (wanted.priority is None or lane.priority == wanted.priority)
+        ]
+        self.projects = list(projects)
+
+    def build(self) -> tuple[str, list[Any]]:
+        wanted = self.wanted
+        statuses = wanted.statuses or ()
+        if wanted.scheduled_after is not None or wanted.scheduled_before is not None:
+            statuses = tuple(status for status in statuses or (JobStatus.SCHEDULED,) if status is JobStatus.SCHEDULED)
+            if not statuses:
+                return "select null::uuid where false", []
+        most = self._argument(self.page.limit + self.page.offset)
+        if wanted.tag is not None:
+            arms = [self._tagged(wanted.tag, statuses, most)]
+        elif not statuses:
+            arms = [self._facts(most)]
+        else:
+            arms = [self._place(status, most) for status in statuses if status in _LIVE]
+            final = [status for status in statuses if status.is_final]
+            if final:
+                arms.append(self._finished(final, most))
+        union = " union all ".join(f"({arm})" for arm in arms)
+        text = f"select id from ({union}) found order by id desc limit {self._argument(self.page.limit)} offset {self._argument(self.page.offset)}"  # noqa: E501
+        return text, self.arguments
+
+    def _argument(self, value: Any) -> str:
+        self.arguments.append(value)
+        return f"${len(self.arguments)}"
+
+    def _range(self, column: str) -> str:
+        """The cursor and the creation times as bounds on the id, or on the fence that begins with it."""
+        after, before = self.wanted.id_range()
+        cursor = self.page.before()
+        parts = [f"{column} < {self._argument(bound)}" for bound in (before, cursor) if bound is not None]
+        if after is not None:
+            parts.append(f"{column} >= {self._argument(after)}")
+        return "".join(f" and {part}" for part in parts)
+
+    def _place(self, status: JobStatus, most: str) -> str:
+        table = _LIVE[status]
+        text = f"select job as id from taskforge.{table} where lane = any ({self._argument(self.lanes)}::int[])"
+        text += self._range("fence")
+        if table == "waiting":
+            text += self._due("due")
+        return f"{text} order by fence desc limit {most}"
+
+    def _due(self, column: str) -> str:
+        text = ""
+        if self.wanted.scheduled_after is not None:
+            text += f" and {column} >= {self._argument(self.wanted.scheduled_after)}"
+        if self.wanted.scheduled_before is not None:
+            text += f" and {column} < {self._argument(self.wanted.scheduled_before)}"
+        return text
+
+    def _kind(self, alias: str) -> str:
+        text = ""
+        if self.wanted.job_type is not None:
+            text += f" and {alias}.job_type = {self._argument(self.wanted.job_type)}"
+        if self.wanted.priority is not None:
+            text += f" and {alias}.priority = {self._argument(self.wanted.priority)}"
+        return text
+
+    def _finished(self, statuses: list[JobStatus], most: str) -> str:
+        codes = ", ".join(str(codec.JOB_CODE[status]) for status in statuses)
+        # Written out, so that the planner can prove that the index of what did not succeed applies.
+        condition = f"f.status in ({codes})" + ("" if JobStatus.SUCCEEDED in statuses else " and f.status <> 3")
+        kind = self._kind("j")
+        known = f" and exists (select from taskforge.jobs j where j.id = f.job{kind})" if kind else ""
+        return (
+            f"select f.id from unnest({self._argument(self.queues)}::int[]) as q (number) cross join lateral ("
+            f"select f.job as id from taskforge.finished f where f.queue = q.number and {condition}{self._range('f.job')}{known} "
+            f"order by f.job desc limit {most}) f"
+        )
+
+    def _facts(self, most: str) -> str:
+        return (
+            f"select j.id from unnest({self._argument(self.queues)}::int[]) as q (number) cross join lateral ("
+            f"select j.id from taskforge.jobs j where j.queue = q.number{self._range('j.id')}{self._kind('j')} "
+            f"order by j.id desc limit {most}) j"
+        )
+
+    def _tagged(self, tag: str, statuses: Sequence[JobStatus], most: str) -> str:
+        codes = [codec.JOB_CODE[status] for status in statuses] or list(codec.JOB_CODE.values())
+        return (
+            f"select t.job as id from taskforge.job_tags t where t.project = any ({self._argument(self.projects)}::int[]) "
+            f"and t.tag = {self._argument(tag)}{self._range('t.job')} and exists (select from taskforge.jobs_now j where j.id = t.job "
+            f"and j.status = any ({self._argument(codes)}::int[]) and j.queue = any ({self._argument(self.queues)}::int[])"
+            f"{self._kind('j')}{self._due('j.due')}) order by t.job desc limit {most}"
+        )

@@ -1,0 +1,219 @@
+"""Keeps queues and workers."""
+
+from collections.abc import Sequence
+from typing import assert_never
+from uuid import UUID
+
+import asyncpg
+import msgspec
+
+from taskforge.domain.errors import Conflict, LeaseLost, NotFound
+from taskforge.domain.ids import uuid_from_int
+from taskforge.domain.query import QueueStats
+from taskforge.domain.queue import (
+    CreateQueue,
+    DeleteQueue,
+    Queue,
+    QueueChange,
+    QueueSettings,
+    UpdateQueue,
+    check_dead_letter,
+    check_queue,
+)
+from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, UpdateWorker, Worker, check_worker
+from taskforge.storage.catalog import Catalog
+from taskforge.storage.postgres import codec
+from taskforge.storage.postgres.steward import Steward
+from taskforge.storage.postgres.store import Connection
+
+
+class Registrar(Steward):
+    # --- Queues ---
+
+    async def change_queue(self, project: int, change: QueueChange) -> Queue:
+        try:
+            async with self.transaction() as connection:
+                # The catalog's row is the lock under which queues change: what is checked here cannot change before the commit.
+                await self.raise_version(connection)
+                catalog = await self.read_catalog(connection)
+                match change:
+                    case CreateQueue():
+                        number = await self._create(connection, catalog, project, change)
+                    case UpdateQueue():
+                        number = await self._update(connection, catalog, project, change)
+                    case DeleteQueue():
+                        number = await self._delete(connection, catalog, project, change)
+                    case _:
+                        assert_never(change)
+        finally:
+            self.forget_catalog()
+        self.signals.send()
+        return (await self.catalog()).queues[number]
+
+    async def _create(self, connection: Connection, catalog: Catalog, project: int, change: CreateQueue) -> int:
+        check_queue(change)
+        self._check_settings(catalog, project, None, change.settings)
+        try:
+            number: int = await connection.fetchval(
+                self.sql("add_queue"),
+                self.mint(),
+                project,
+                change.name,
+                change.description,
+                change.priority,
+                codec.settings_text(change.settings),
+                change.is_active,
+                self.bound_now(),
+            )
+        except asyncpg.UniqueViolationError:
+            raise Conflict(f"queue {change.name!r} already exists in this project") from None
+        except asyncpg.ForeignKeyViolationError:
+            raise NotFound("project", str(project)) from None
+        if change.settings.is_gated:
+            await connection.execute(self.sql("open_gate"), number)
+        return number
+
+    async def _update(self, connection: Connection, catalog: Catalog, project: int, change: UpdateQueue) -> int:
+        check_queue(change)
+        old = catalog.queue_with_id(project, change.queue)
+        if change.expected_version is not None and change.expected_version != old.version:
+            raise Conflict(f"queue {old.name!r} is at version {old.version}, not {change.expected_version}; read it again")
+        settings = old.settings if change.settings is None else change.settings
+        self._check_settings(catalog, project, old.id, settings)
+        try:
+            await connection.execute(
+                self.sql("set_queue"),
+                old.number,
+                old.name if change.name is None else change.name,
+                old.description if change.description is None else change.description,
+                old.priority if change.priority is None else change.priority,
+                codec.settings_text(settings),
+                old.is_active if change.is_active is None else change.is_active,
+                self.bound_now(),
+            )
+        except asyncpg.UniqueViolationError:
+            raise Conflict(f"queue {change.name!r} already exists in this project") from None
+        if settings.is_gated:
+            await connection.execute(self.sql("open_gate"), old.number)
+        return old.number
+
+    async def _delete(self, connection: Connection, catalog: Catalog, project: int, change: DeleteQueue) -> int:
+        old = catalog.queue_with_id(project, change.queue)
+        for queue, target in catalog.dead_letter_targets_of(project).items():
+            if target == old.id:
+                user = catalog.queue_with_id(project, queue).name
+                raise Conflict(f"queue {old.name!r} is the dead letter queue of {user!r}; change that first")
+        busy = await connection.fetchval(
+            self.in_schema("select count(*) from taskforge.running where lane = any ($1::int[])"),
+            catalog.lanes_of([old.number]),
+        )
+        if busy:
+            raise Conflict(f"queue {old.name!r} has {busy} jobs processing; pause it and wait, or cancel them")
+        await connection.execute(self.sql("delete_queue"), old.number, self.bound_now())
+        return old.number
+
+    @staticmethod
+    def _check_settings(catalog: Catalog, project: int, queue: UUID | None, settings: QueueSettings) -> None:
+        if settings.dead_letter_queue_id is not None:
+            check_dead_letter(queue, settings.dead_letter_queue_id, catalog.dead_letter_targets_of(project))
+
+    async def queues(self, projects: Sequence[int]) -> list[Queue]:
+        async with self.connection() as connection:
+            catalog = await self.read_catalog(connection)
+        live = [queue for queue in catalog.queues.values() if queue.project in projects and queue.deleted_at is None]
+        return sorted(live, key=lambda queue: (queue.name, queue.id))
+
+    async def stats(self, projects: Sequence[int]) -> list[QueueStats]:
+        now = await self.now()
+        rows = await self.fetch("stats", list(projects))
+        return [
+            QueueStats(
+                queue=row["name"],
+                queue_id=row["id"],
+                is_active=row["is_active"],
+                pending=row["pending"],
+                scheduled=row["scheduled"],
+                processing=row["processing"],
+                succeeded=row["succeeded"],
+                failed=row["failed"],
+                cancelled=row["cancelled"],
+                oldest_pending_seconds=None if row["turn"] is None else max(0.0, now.timestamp() - row["turn"] / 1e6),
+            )
+            for row in rows
+        ]
+
+    # --- Workers ---
+
+    async def register(self, project: int, worker: NewWorker, lease_seconds: float) -> Registered:
+        check_worker(worker)
+        incarnation = self.mint()
+        try:
+            async with self.connection() as connection:
+                identity: UUID = await connection.fetchval(
+                    self.sql("register"),
+                    incarnation,
+                    self.mint(),
+                    project,
+                    worker.name,
+                    worker.worker_type,
+                    worker.role,
+                    msgspec.json.encode(worker.capabilities).decode(),
+                    worker.queues,
+                    worker.types,
+                    worker.max_concurrent_jobs,
+                    worker.version,
+                    worker.host,
+                    worker.pid,
+                    lease_seconds,
+                    self.bound_now(),
+                )
+        except asyncpg.ForeignKeyViolationError:
+            raise NotFound("project", str(project)) from None
+        return Registered(uuid_from_int(identity.int), incarnation)
+
+    async def renew(self, incarnation: UUID, lease_seconds: float, sample: Sample) -> Renewed:
+        rows = await self.fetch(
+            "renew",
+            incarnation,
+            lease_seconds,
+            sample.cpu_percent,
+            sample.memory_bytes,
+            sample.healthy,
+            self.bound_now(),
+        )
+        if not rows:
+            raise LeaseLost(f"the lease of worker incarnation {incarnation} is over; register again")
+        return Renewed(rows[0]["drain_mode"], tuple(rows[0]["cancelled"]))
+
+    async def deregister(self, incarnation: UUID) -> None:
+        async with self.transaction() as connection:
+            # Claims read the lease without a lock, so it ends first; what a claim took before is then seen by the count.
+            await connection.execute(self.sql("deregister"), incarnation, self.bound_now())
+            busy = await connection.fetchval(
+                self.in_schema("select count(*) from taskforge.running where worker = $1"), incarnation
+            )
+            if busy:
+                raise Conflict(f"worker incarnation {incarnation} still runs {busy} jobs; drain it first")
+
+    async def update_worker(self, project: int, change: UpdateWorker) -> Worker:
+        check_worker(change)
+        async with self.transaction() as connection:
+            rows = await connection.fetch(
+                self.sql("update_worker"),
+                change.worker,
+                project,
+                change.name,
+                change.max_concurrent_jobs,
+                None if change.capabilities is None else msgspec.json.encode(change.capabilities).decode(),
+                change.drain_mode,
+                self.bound_now(),
+            )
+            if not rows:
+                raise NotFound("worker", str(change.worker))
+            await self.raise_version(connection)
+        self.forget_catalog()
+        return next(worker for worker in reversed(await self.workers([project])) if worker.id == change.worker)
+
+    async def workers(self, projects: Sequence[int]) -> list[Worker]:
+        rows = await self.fetch("workers", list(projects), self.bound_now())
+        return [codec.worker(row, row["now"]) for row in rows]

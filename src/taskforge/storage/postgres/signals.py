@@ -1,0 +1,95 @@
+"""Wake-ups: NOTIFY sent debounced after commits, LISTEN on a connection of its own. A hint only; polling is the correctness path.
+
+NOTIFY inside each insert would serialise the commits of the whole cluster, so a process sends at most one every few
+milliseconds, however many jobs it enqueues.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+
+if TYPE_CHECKING:
+    from taskforge.storage.postgres.store import Store
+
+DEBOUNCE_SECONDS = 0.005
+RECONNECT_SECONDS = 1.0
+
+
+class Signals:
+    def __init__(self, store: "Store") -> None:
+        self._store = store
+        self._listeners: set[Callable[[], None]] = set()
+        self._listening: asyncio.Task[None] | None = None
+        self._sending: asyncio.Task[None] | None = None
+        self._wanted = False
+        self._connection: asyncpg.Connection | None = None
+        self.hears = False  # whether LISTEN works just now
+
+    @property
+    def channel(self) -> str:
+        return f"{self._store.schema}_work"
+
+    def on_work(self, wake: Callable[[], None]) -> Callable[[], None]:
+        self._listeners.add(wake)
+        if self._listening is None and not self._store.poll_only:
+            self._listening = asyncio.get_running_loop().create_task(self._listen())
+        return lambda: self._listeners.discard(wake)
+
+    async def start(self) -> None:
+        return None
+
+    async def stop(self) -> None:
+        for task in (self._listening, self._sending):
+            if task is not None:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+        self._listening = self._sending = None
+
+    def send(self) -> None:
+        """Tell everyone, this process included, that there may be work. Returns at once."""
+        self._wake()
+        if self._store.poll_only:
+            return
+        self._wanted = True
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.get_running_loop().create_task(self._send())
+
+    async def _send(self) -> None:
+        while self._wanted:
+            self._wanted = False
+            with contextlib.suppress(Exception):  # the wake-up is lost, the poll finds the job
+                await self._store.value("select pg_notify($1, '')", self.channel)
+            await asyncio.sleep(DEBOUNCE_SECONDS)
+
+    async def _listen(self) -> None:
+        while True:
+            gone = asyncio.Event()
+            try:
+                connection = await asyncpg.connect(
+                    self._store.url, timeout=10, server_settings={"application_name": "taskforge listen"}
+                )
+            except Exception:  # noqa: BLE001 - whatever keeps us from listening, polling goes on and we try again
+                await asyncio.sleep(RECONNECT_SECONDS)
+                continue
+            try:
+                connection.add_termination_listener(lambda _, gone=gone: gone.set())
+                await connection.add_listener(self.channel, self._heard)
+                self.hears = True
+                self._wake()  # whatever was signalled while nobody listened
+                await gone.wait()
+            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                await asyncio.sleep(RECONNECT_SECONDS)
+            finally:
+                self.hears = False
+                connection.terminate()
+
+    def _heard(self, *_: Any) -> None:
+        self._wake()
+
+    def _wake(self) -> None:
+        for listener in tuple(self._listeners):
+            listener()

@@ -1,0 +1,71 @@
+-- Again: jobs that live on after a claim (retry, snooze, hand-back, skip, dead letter) leave running for ready or waiting under their next
+-- fence; the execution is appended to history.
+-- $1 fences · $2 epochs · $3 next fences · $4 execution statuses · $5 delays (null: back at its old turn) · $6 whether the attempt is
+-- spent · $7 whether it crashed · $8 the worker that skipped it · $9 lane, $10 queue, $11 max attempts of a dead letter · $12 errors ·
+-- $13 reasons · $14 seconds the handler ran · $15 bucket bounds in ms · $16 now (tests) · $17 whether only lapsed claims may move
+-- Returns the fences that were not moved, and whether a cancel request is why.
+with clock as materialized (
+    select coalesce($16::timestamptz, statement_timestamp()) as now
+),
+gone as (
+    delete from taskforge.running r
+    where r.fence = any ($1::uuid[]) and not r.cancel_requested
+      and (not $17 or r.timeout_at <= (select now from clock) or r.beat_by <= (select now from clock)
+        or r.deadline <= (select now from clock)
+        or not exists (select from taskforge.workers w where w.incarnation = r.worker and w.lease_until > (select now from clock)))
+    returning *
+),
+moved as materialized (
+    select g.fence, g.job, g.project, g.worker, g.attempt, g.claimed_at, i.epoch, i.next, i.status, i.delay, i.error, i.reason, c.now,
+        l.queue as old_queue, g.lane as old_lane, coalesce(i.lane, g.lane) as lane, i.queue as new_queue,
+        case when i.lane is not null then 0 when i.spent then g.attempt else g.attempt - 1 end as spent,
+        coalesce(i.max_attempts, g.max_attempts) as max_attempts,
+        case when i.lane is not null then 0 when i.crashed then g.crashes + 1 else g.crashes end as crashes,
+        g.keyed, g.turn, g.skipped,
+        case when i.lane is null then g.deadline end as until,
+        (select w.id from taskforge.workers w where w.incarnation = i.skipper) as skipper,
+        case when i.ran is null then g.started_at else c.now - make_interval(secs => i.ran) end as began,
+        greatest(0, extract(epoch from g.claimed_at) * 1e3 - g.turn / 1e3)::float8 as wait_ms,
+        greatest(0, coalesce(i.ran, extract(epoch from c.now - coalesce(g.started_at, g.claimed_at))) * 1e3)::float8 as duration_ms,
+        row_number() over () as position
+    from gone g
+    join unnest($1::uuid[], $2::int[], $3::uuid[], $4::smallint[], $5::float8[], $6::bool[], $7::bool[], $8::uuid[], $9::int[],
+        $10::int[], $11::int[], $12::text[], $13::text[], $14::float8[])
+        as i (fence, epoch, next, status, delay, spent, crashed, skipper, lane, queue, max_attempts, error, reason, ran) on i.fence = g.fence
+    join taskforge.lanes l on l.number = g.lane
+    cross join clock c
+),
+history as (
+    insert into taskforge.executions (job, epoch, project, attempt, status, worker, claimed_at, started_at, finished_at, error, reason)
+    select job, epoch, project, attempt, status, worker, claimed_at, began, now, error::json, reason from moved
+),
+later as (
+    insert into taskforge.waiting (fence, job, project, lane, attempt, max_attempts, crashes, keyed, due, until)
+    select next, job, project, lane, spent, max_attempts, crashes, keyed, now + make_interval(secs => delay), until
+    from moved where delay > 0
+),
+back as (
+    insert into taskforge.ready (fence, job, project, lane, attempt, max_attempts, crashes, keyed, turn, until, skipped)
+    select next, job, project, lane, spent, max_attempts, crashes, keyed and new_queue is null,
+        case when delay is null then turn else (extract(epoch from now) * 1e6)::bigint + position end, until,
+        case when new_queue is not null then null when skipper is null then skipped else array_append(skipped, skipper) end
+    from moved where delay is null or delay <= 0
+),
+facts as (
+    update taskforge.jobs j set
+        origin_queue = coalesce(j.origin_queue, j.queue),
+        queue = (select m.new_queue from moved m where m.job = j.id), deadline = null, expires_at = null
+    where j.id = any (array(select job from moved where new_queue is not null))
+),
+rollup as (
+    insert into taskforge.rollup_deltas (project, queue, lane, worker, minute, status, duration_bucket, wait_bucket, count, duration_ms,
+        wait_ms)
+    select project, old_queue, old_lane, worker, date_trunc('minute', max(now)), status,
+        width_bucket(duration_ms, $15::float8[]), width_bucket(wait_ms, $15::float8[]), count(*), sum(duration_ms), sum(wait_ms)
+    from moved group by project, old_queue, old_lane, worker, status, 7, 8
+),
+freed as (
+    delete from taskforge.keys where scope = 0 and job = any (array(select job from moved where keyed and new_queue is not null))
+)
+select lost.fence, coalesce((select r.cancel_requested from taskforge.running r where r.fence = lost.fence), false) as cancel_requested
+from unnest($1::uuid[]) as lost (fence) where lost.fence not in (select fence from gone)

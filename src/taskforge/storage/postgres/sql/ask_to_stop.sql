@@ -1,0 +1,2 @@
+-- $1 fence
+update taskforge.running set cancel_requested = true where fence = $1

@@ -1,0 +1,18 @@
+-- News of running jobs. $1 fences · $2 seconds since the handler started · $3 progress · $4 messages · $5 now (tests)
+-- Returns the fences that were lost.
+with told as (
+    update taskforge.running r set
+        heartbeat_at = c.now,
+        beat_by = c.now + make_interval(secs => r.beat_seconds),
+        started_at = coalesce(r.started_at, c.now - make_interval(secs => i.ago)),
+        timeout_at = case
+            when i.ago is null or r.started_at is not null then r.timeout_at
+            else c.now - make_interval(secs => i.ago) + make_interval(secs => r.timeout_seconds) end,
+        progress = coalesce(i.progress, r.progress),
+        message = coalesce(i.message, r.message)
+    from unnest($1::uuid[], $2::float8[], $3::real[], $4::text[]) as i (fence, ago, progress, message)
+    cross join (select coalesce($5::timestamptz, statement_timestamp()) as now) c
+    where r.fence = i.fence and r.fence = any ($1::uuid[])
+    returning r.fence
+)
+select lost.fence from unnest($1::uuid[]) as lost (fence) where lost.fence not in (select fence from told)

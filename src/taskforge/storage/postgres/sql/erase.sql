@@ -1,0 +1,2 @@
+-- $1 job
+update taskforge.jobs set payload = null where id = $1

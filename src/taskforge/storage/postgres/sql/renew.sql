@@ -1,0 +1,17 @@
+-- Renew the lease of one incarnation, and with it its hold on every job it runs. Nothing comes back when the lease is already over.
+-- $1 incarnation · $2 lease seconds · $3 cpu · $4 memory · $5 healthy · $6 now (tests)
+with before as materialized (
+    select healthy from taskforge.workers where incarnation = $1
+),
+renewed as (
+    update taskforge.workers w set lease_until = c.now + make_interval(secs => $2), heartbeat_at = c.now, updated_at = c.now,
+        cpu_percent = $3, memory_bytes = $4, healthy = $5
+    from (select coalesce($6::timestamptz, statement_timestamp()) as now) c
+    where w.incarnation = $1 and w.lease_until > c.now
+    returning w.drain_mode
+),
+turned as (
+    update taskforge.catalog set version = version + 1
+    where exists (select from renewed) and (select healthy from before) <> $5
+)
+select drain_mode, array(select fence from taskforge.running where worker = $1 and cancel_requested) as cancelled from renewed

@@ -1,0 +1,13 @@
+-- Stage: jobs whose time has come move from waiting to ready, in order of their time. $1 limit · $2 now (tests)
+with clock as materialized (
+    select coalesce($2::timestamptz, statement_timestamp()) as now
+),
+due as (
+    delete from taskforge.waiting where ctid = any (array(
+        select ctid from taskforge.waiting where due <= (select now from clock) order by due limit $1 for update skip locked))
+    returning *
+)
+insert into taskforge.ready (fence, job, project, lane, attempt, max_attempts, crashes, keyed, turn, until)
+select fence, job, project, lane, attempt, max_attempts, crashes, keyed,
+    (extract(epoch from (select now from clock)) * 1e6)::bigint + row_number() over (order by due, fence), until
+from due

@@ -1,0 +1,223 @@
+"""Carries out what operators ask of jobs: locate under lock, ask the domain what the change means, move."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, assert_never
+from uuid import UUID
+
+import asyncpg
+import msgspec
+
+from taskforge.domain.changes import (
+    AskToStop,
+    Changed,
+    End,
+    Erase,
+    JobChange,
+    Move,
+    Place,
+    Remove,
+    Standing,
+    note_on,
+    plan,
+)
+from taskforge.domain.errors import Conflict, Gone, NotFound, TaskForgeError
+from taskforge.domain.ids import created_at, epoch_of, fence_of
+from taskforge.domain.job import JobStatus, Refused
+from taskforge.storage.catalog import Catalog, LaneKey
+from taskforge.storage.postgres import codec
+from taskforge.storage.postgres.finisher import Finisher
+from taskforge.storage.postgres.store import Connection
+
+AT_ONCE = 500
+LOCATE_TRIES = 50
+
+
+class Located(msgspec.Struct, frozen=True):
+    standing: Standing
+    facts: Any
+    place: Any  # the locked row of the place it is in
+
+
+class Steward(Finisher):
+    async def change(self, projects: Sequence[int], jobs: Sequence[UUID], change: JobChange) -> list[Changed | Refused]:
+        answers: list[Changed | Refused] = []
+        for start in range(0, len(jobs), AT_ONCE):
+            answers += await self._change_some(projects, jobs[start : start + AT_ONCE], change)
+        return answers
+
+    async def _change_some(self, projects: Sequence[int], jobs: Sequence[UUID], change: JobChange) -> list[Changed | Refused]:
+        answers: dict[UUID, Changed | Refused] = {}
+        placed = False
+        async with self.transaction() as connection:
+            # Locks are taken first: a catalog read after them knows every queue and lane these jobs can be in.
+            places = await self._lock_places(connection, projects, list(dict.fromkeys(jobs)))
+            catalog = await self.read_catalog(connection)
+            known = await connection.fetch(self.sql("facts"), list(places), list(projects))
+            located = {row["id"]: Located(_standing(row, *places[row["id"]], catalog), row, places[row["id"]][1]) for row in known}
+            for job in dict.fromkeys(jobs):
+                found = located.get(job)
+                try:
+                    if found is None:
+                        raise await self._missing(connection, job)
+                    move = plan(change, found.standing)
+                    async with connection.transaction():  # a refusal half-way undoes this job alone
+                        status = await self._carry_out(connection, catalog, found, move)
+                    answers[job] = Changed(job, status, note_on(change, found.standing, move))
+                    placed = placed or isinstance(move, Place)
+                except TaskForgeError as error:
+                    answers[job] = Refused(error)
+        if placed:
+            self.signals.send()
+        return [answers[job] for job in jobs]
+
+    async def _missing(self, connection: Connection, job: UUID) -> TaskForgeError:
+        horizon = await connection.fetchval(self.in_schema("select pruned_before from taskforge.catalog"))
+        if horizon is not None and created_at(job) < horizon:
+            return Gone(job)
+        return NotFound("job", str(job))
+
+    async def _lock_places(
+        self, connection: Connection, projects: Sequence[int], jobs: list[UUID]
+    ) -> dict[UUID, tuple[JobStatus, asyncpg.Record]]:
+        """Lock the row of the place each job is in. Whoever holds it alone may change the job's facts."""
+        places: dict[UUID, tuple[JobStatus, asyncpg.Record]] = {}
+        for _ in range(LOCATE_TRIES):
+            missing = sorted(job for job in jobs if job not in places)
+            facts = await connection.fetch(self.sql("facts"), missing, list(projects))
+            if not facts:
+                break
+            missing = [row["id"] for row in facts]
+            for name, status in _LIVE_PLACES:
+                rows = await connection.fetch(self.sql(name), missing)
+                places |= {row["job"]: (status, row) for row in rows}
+            rows = await connection.fetch(self.sql("lock_finished"), missing, [row["queue"] for row in facts])
+            places |= {row["job"]: (codec.JOB_STATUSES[row["status"]], row) for row in rows}
+            if len(places) == len(jobs):
+                break
+            # A job that moved between two of these reads was seen in none; each new statement sees what has committed since.
+        return places
+
+    async def _carry_out(self, connection: Connection, catalog: Catalog, job: Located, move: Move) -> JobStatus | None:
+        match move:
+            case End(status, reason, error):
+                place, facts = job.place, job.facts
+                await connection.execute(
+                    self.sql("end_waiting"),
+                    place["fence"],
+                    facts["id"],
+                    facts["queue"],
+                    facts["project"],
+                    codec.JOB_CODE[status],
+                    place["attempt"],
+                    place["max_attempts"],
+                    place["crashes"],
+                    codec.error_text(error),
+                    reason,
+                    self.bound_now(),
+                )
+                return status
+            case AskToStop():
+                await connection.execute(self.sql("ask_to_stop"), job.place["fence"])
+                return JobStatus.PROCESSING
+            case Place():
+                return await self._place(connection, catalog, job, move)
+            case Erase():
+                await connection.execute(self.sql("erase"), job.facts["id"])
+                return job.standing.status
+            case Remove():
+                await connection.execute(self.sql("remove"), [job.facts["id"]], [job.facts["queue"]])
+                return None
+            case _:
+                assert_never(move)
+
+    async def _place(self, connection: Connection, catalog: Catalog, job: Located, move: Place) -> JobStatus:
+        facts, place, final = job.facts, job.place, job.standing.status.is_final
+        queue = catalog.queue_named(facts["project"], move.queue)
+        lane = await self._lane(connection, catalog, (queue.number, facts["job_type"], move.priority, facts["requires"] or ""))
+        keyed = False if final else place["keyed"]
+        if final and facts["unique_key"] is not None:
+            await self._take_unique_key(connection, facts)
+            keyed = True
+        if final:
+            epoch = await connection.fetchval(self.sql("last_epoch"), facts["id"], place["epoch"])
+            fence = fence_of(facts["id"], epoch + 1)
+            await connection.execute(self.sql("leave_finished"), facts["id"], facts["queue"])
+        else:
+            fence = place["fence"]
+            await connection.execute(self.sql("leave"), fence)
+        payload = None if move.payload is None else move.payload.decode()
+        times = await connection.fetchrow(
+            self.sql("rewrite"),
+            facts["id"],
+            queue.number,
+            move.priority,
+            payload,
+            move.clear_origin,
+            final,
+            self.bound_now(),
+        )
+        assert times is not None
+        stays = move.at is None
+        waits = await connection.fetchval(
+            self.sql("place"),
+            fence,
+            facts["id"],
+            facts["project"],
+            lane,
+            move.attempt,
+            facts["max_attempts"] if move.max_attempts is None else move.max_attempts,
+            move.crashes,
+            keyed,
+            place.get("due") if stays and not final else codec.instant(move.at),
+            codec.seconds(move.at),
+            place.get("turn") if stays and not final else None,
+            # A start-by time counts until the first start.
+            times["until"] if epoch_of(fence) == 1 else times["deadline"],
+            self.bound_now(),
+        )
+        return JobStatus.SCHEDULED if waits else JobStatus.PENDING
+
+    async def _lane(self, connection: Connection, catalog: Catalog, key: LaneKey) -> int:
+        number = catalog.lane(key)
+        if number is None:
+            await self.make_lanes(connection, [key])
+            number = (await self.read_catalog(connection)).lane(key)
+        assert number is not None
+        return number
+
+    async def _take_unique_key(self, connection: Connection, facts: Any) -> None:
+        rows = await connection.fetch(
+            self.sql("take_keys"),
+            facts["project"],
+            [0],
+            [facts["unique_key"]],
+            [facts["id"]],
+            [None],
+            [None],
+            self.bound_now(),
+        )
+        if rows[0]["job"] != facts["id"]:
+            key, holder = facts["unique_key"], rows[0]["job"]
+            raise Conflict(f"job {facts['id']} cannot run again: its unique key {key!r} is now held by job {holder}")
+
+
+_LIVE_PLACES: Iterable[tuple[str, JobStatus]] = (
+    ("lock_ready", JobStatus.PENDING),
+    ("lock_waiting", JobStatus.SCHEDULED),
+    ("lock_running", JobStatus.PROCESSING),
+)
+
+
+def _standing(facts: asyncpg.Record, status: JobStatus, place: asyncpg.Record, catalog: Catalog) -> Standing:
+    origin = facts["origin_queue"]
+    return Standing(
+        job=facts["id"],
+        status=status,
+        queue=catalog.queues[facts["queue"]].name,
+        priority=facts["priority"],
+        attempt=place["attempt"],
+        max_attempts=place["max_attempts"],
+        crashes=place["crashes"],
+        origin_queue=None if origin is None else catalog.queues[origin].name,
+        cancel_requested=bool(place.get("cancel_requested")),
+    )

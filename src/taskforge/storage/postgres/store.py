@@ -1,0 +1,259 @@
+"""The connection pool, the clock and the remembered catalog, as every role of the PostgreSQL engine needs them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+from asyncpg.pool import PoolConnectionProxy
+
+from taskforge.domain.errors import LeaseLost, StoreUnavailable, StoreUnsuitable
+from taskforge.domain.ids import IdMint
+from taskforge.storage.catalog import Catalog, Lane, LaneKey, Taker
+from taskforge.storage.postgres import codec, migrator
+from taskforge.storage.postgres.signals import Signals
+from taskforge.storage.statements import statement
+
+Connection = PoolConnectionProxy
+
+# A hot table is often empty when it is analysed, and a plan made then would scan it; index paths are right whatever its size.
+# Generic plans spare the planner's work on every call (0.5 ms for a claim) and prune partitions as they run.
+SESSION = {
+    "application_name": "taskforge",
+    "enable_seqscan": "off",
+    "idle_in_transaction_session_timeout": "10s",
+    "jit": "off",
+    "lock_timeout": "5s",
+    "plan_cache_mode": "force_generic_plan",
+    "statement_timeout": "30s",
+    "synchronous_commit": "on",
+    "timezone": "UTC",
+}
+
+_AWAY = (
+    OSError,
+    TimeoutError,
+    asyncpg.InterfaceError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,  # shutdowns, cancelled statements
+    asyncpg.InsufficientResourcesError,  # too many connections, disk full, out of memory
+    asyncpg.LockNotAvailableError,
+    asyncpg.TransactionRollbackError,  # deadlocks, serialisation
+    asyncpg.IdleInTransactionSessionTimeoutError,
+    asyncpg.PostgresIOError,
+    asyncpg.InternalClientError,
+)
+
+
+class Store:
+    def __init__(
+        self,
+        url: str,
+        *,
+        schema: str = "taskforge",
+        clock: Callable[[], datetime] | None = None,
+        poll_only: bool = False,
+        pool_size: int = 6,
+    ) -> None:
+        """`poll_only` is for a transaction-mode pooler: no prepared statements, no session settings, no LISTEN.
+
+        `clock` replaces the database's clock, for tests.
+        """
+        self.url = url
+        self.schema = schema
+        self.poll_only = poll_only
+        self._clock = clock
+        self._pool_size = pool_size
+        self._pool: asyncpg.Pool | None = None
+        self._catalog: Catalog | None = None
+        self._takers: dict[UUID, Taker] = {}
+        self._offset = timedelta(0)
+        self._texts: dict[str, str] = {}
+        self.mint = IdMint(self._milliseconds)
+        self.signals = Signals(self)
+
+    # --- Life ---
+
+    async def open(self, *, migrate: bool = True) -> None:
+        with away():
+            self._pool = await asyncpg.create_pool(
+                self.url,
+                min_size=1,
+                max_size=self._pool_size,
+                statement_cache_size=0 if self.poll_only else 1024,
+                max_cached_statement_lifetime=0,
+                max_inactive_connection_lifetime=600,
+                server_settings=None if self.poll_only else SESSION,
+                timeout=10,
+                command_timeout=60,
+            )
+        try:
+            async with self.connection() as connection:
+                self._check_server(connection)
+                if migrate:
+                    await migrator.migrate(connection, self.schema)
+                await migrator.check(connection, self.schema)
+            await self.now()
+            await self.signals.start()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        await self.signals.stop()
+        if self._pool is not None:
+            pool, self._pool = self._pool, None
+            try:
+                await asyncio.wait_for(pool.close(), 10)
+            except (TimeoutError, *_AWAY):
+                pool.terminate()
+
+    @staticmethod
+    def _check_server(connection: Connection) -> None:
+        version = connection.get_server_version()
+        if version.major < 15:
+            raise StoreUnsuitable(f"PostgreSQL {version.major} is too old; TaskForge needs 15 or newer")
+
+    # --- Time ---
+
+    def bound_now(self) -> datetime | None:
+        """What statements take as now: None lets the database's clock rule."""
+        return None if self._clock is None else self._clock()
+
+    async def now(self) -> datetime:
+        if self._clock is not None:
+            await self.value("select 1")
+            return self._clock()
+        before = datetime.now().astimezone()
+        now: datetime = await self.value("select clock_timestamp()")
+        # Ids are stamped with the store's clock, so that they fall into its partitions whatever this machine's clock says.
+        self._offset = now - before - (datetime.now().astimezone() - before) / 2
+        return now
+
+    def _milliseconds(self) -> int:
+        moment = self._clock() if self._clock is not None else datetime.now().astimezone() + self._offset
+        return int(moment.timestamp() * 1000)
+
+    # --- Statements ---
+
+    def sql(self, name: str) -> str:
+        text = self._texts.get(name)
+        if text is None:
+            text = self._texts[name] = self.in_schema(statement("taskforge.storage.postgres", name))
+        return text
+
+    def in_schema(self, text: str) -> str:
+        return text if self.schema == "taskforge" else text.replace("taskforge.", f'"{self.schema}".')
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        if self._pool is None:
+            raise StoreUnavailable("the engine is not open")
+        with away():
+            async with self._pool.acquire(timeout=10) as connection:
+                yield connection
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Connection]:
+        async with self.connection() as connection, connection.transaction():
+            yield connection
+
+    async def fetch(self, name: str, *arguments: Any) -> list[asyncpg.Record]:
+        async with self.connection() as connection:
+            return await connection.fetch(self.sql(name), *arguments)
+
+    async def value(self, text: str, *arguments: Any) -> Any:
+        async with self.connection() as connection:
+            return await connection.fetchval(self.in_schema(text), *arguments)
+
+    # --- The remembered catalog ---
+
+    async def catalog(self, *, newer_than: int | None = None) -> Catalog:
+        """What this process remembers; read again when a statement found version `newer_than` to be out of date."""
+        if self._catalog is None or self._catalog.version == newer_than:
+            async with self.connection() as connection:
+                catalog = await self.read_catalog(connection)
+            if self._catalog is None or self._catalog.version < catalog.version:
+                self._catalog = catalog
+                self._takers.clear()
+        return self._catalog
+
+    async def catalog_at(self, version: int) -> Catalog:
+        """A catalog no older than this version, which the store has just shown."""
+        catalog = await self.catalog()
+        return catalog if catalog.version >= version else await self.catalog(newer_than=catalog.version)
+
+    def forget_catalog(self) -> None:
+        self._catalog = None
+        self._takers.clear()
+
+    async def read_catalog(self, connection: Connection) -> Catalog:
+        """Read, but not remember: inside a transaction it may hold what is never committed."""
+        # One statement, one snapshot: version, queues and lanes belong together.
+        row = await connection.fetchrow(self.in_schema(_CATALOG))
+        assert row is not None
+        return Catalog(row["version"], map(codec.queue, row["queues"]), (Lane(*values) for values in row["lanes"]))
+
+    async def lane_numbers(self, keys: set[LaneKey]) -> Catalog:
+        """A catalog that knows these lanes, made where they are new."""
+        catalog = await self.catalog()
+        while any(catalog.lane(key) is None for key in keys):
+            async with self.transaction() as connection:
+                await self.make_lanes(connection, [key for key in keys if catalog.lane(key) is None])
+            catalog = await self.catalog(newer_than=catalog.version)
+        return catalog
+
+    async def make_lanes(self, connection: Connection, keys: Sequence[LaneKey]) -> None:
+        made = await connection.fetch(self.in_schema(_MAKE_LANES), *map(list, zip(*keys, strict=True)))
+        if made:
+            await self.raise_version(connection)
+
+    async def raise_version(self, connection: Connection) -> None:
+        await connection.execute(self.in_schema("update taskforge.catalog set version = version + 1"))
+
+    async def taker(self, incarnation: UUID) -> Taker:
+        """The worker behind an incarnation, remembered for as long as the catalog stands."""
+        await self.catalog()
+        taker = self._takers.get(incarnation)
+        if taker is None:
+            async with self.connection() as connection:
+                row = await connection.fetchrow(self.in_schema(_TAKER), incarnation)
+            if row is None:
+                raise LeaseLost(f"worker incarnation {incarnation} is not registered; register again")
+            taker = self._takers[incarnation] = codec.taker(row)
+        return taker
+
+
+class away:  # noqa: N801 - reads as a statement: with away()
+    """Turns what the driver raises when the database is away, or refuses for now, into `StoreUnavailable`."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, _AWAY) and not isinstance(error, StoreUnavailable):
+            raise StoreUnavailable(f"PostgreSQL does not serve just now: {type(error).__name__}: {error}") from error
+
+
+_CATALOG = """
+select (select version from taskforge.catalog) as version,
+    array(select row (number, id, project, name, description, priority, settings::text, is_active, version, created_at, updated_at,
+        deleted_at) from taskforge.queues) as queues,
+    array(select row (number, project, queue, job_type, priority, requires) from taskforge.lanes) as lanes
+"""
+
+_MAKE_LANES = """
+insert into taskforge.lanes (project, queue, job_type, priority, requires)
+select q.project, x.* from unnest($1::int[], $2::text[], $3::smallint[], $4::text[]) as x (queue, job_type, priority, requires)
+join taskforge.queues q on q.number = x.queue
+order by 2, 3, 4, 5
+on conflict do nothing returning number
+"""
+
+_TAKER = """
+select id, incarnation, project, worker_type, role, capabilities::text, queues, types, not drain_mode and healthy as accepts
+from taskforge.workers where incarnation = $1
+"""

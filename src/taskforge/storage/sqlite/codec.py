@@ -1,0 +1,252 @@
+"""Values to columns and back, for SQLite: microseconds, 16-byte ids, JSON text."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from taskforge.domain.execution import Execution, ExecutionStatus
+from taskforge.domain.ids import created_at, job_of, uuid_from_bytes
+from taskforge.domain.job import ErrorInfo, Job, JobStatus, When
+from taskforge.domain.queue import Queue, QueueSettings
+from taskforge.domain.worker import Worker, status_of
+from taskforge.storage.catalog import Catalog, Taker
+
+Row = tuple[Any, ...]
+
+JOB_STATUSES = tuple(JobStatus)
+EXECUTION_STATUSES = tuple(ExecutionStatus)
+JOB_CODE = {status: code for code, status in enumerate(JOB_STATUSES)}
+EXECUTION_CODE = {status: code for code, status in enumerate(EXECUTION_STATUSES)}
+SILENT_AFTER_SECONDS = 30.0
+SECOND = 1_000_000
+
+_ORIGIN = datetime(1970, 1, 1, tzinfo=UTC)
+_TICK = timedelta(microseconds=1)
+_errors = msgspec.json.Decoder(ErrorInfo)
+_settings = msgspec.json.Decoder(QueueSettings)
+_texts = msgspec.json.Decoder(tuple[str, ...])
+_encode = msgspec.json.Encoder().encode
+
+
+# --- Time ---
+
+
+def micros(moment: datetime) -> int:
+    return (moment - _ORIGIN) // _TICK
+
+
+def moment(value: int) -> datetime:
+    return _ORIGIN + timedelta(microseconds=value)
+
+
+def maybe_moment(value: int | None) -> datetime | None:
+    return None if value is None else _ORIGIN + timedelta(microseconds=value)
+
+
+def span(seconds: float) -> int:
+    return round(seconds * SECOND)
+
+
+def at(when: When | None, now: int) -> int | None:
+    """An instant, or seconds from now, as a column's value."""
+    if when is None:
+        return None
+    return micros(when) if isinstance(when, datetime) else now + round(when * SECOND)
+
+
+def earlier(one: int | None, other: int | None) -> int | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)
+
+
+# --- Lists, JSON, ids ---
+
+
+def json(value: Any) -> str:
+    return _encode(value).decode()
+
+
+@lru_cache(maxsize=4_096)
+def positions(count: int) -> str:
+    """`[0, 0, …]`: statements walk it beside a blob that holds `count` ids one behind the other."""
+    return "[" + ",".join("0" * count) + "]"
+
+
+def ids(values: Iterable[UUID]) -> bytes:
+    return b"".join([value.bytes for value in values])
+
+
+def job_bytes(fence: bytes) -> bytes:
+    return fence[:13] + b"\0\0\0"
+
+
+def epoch(fence: bytes) -> int:
+    return int.from_bytes(fence[13:])
+
+
+def next_fence(fence: bytes) -> bytes:
+    return (int.from_bytes(fence) + 1).to_bytes(16)
+
+
+def maybe_uuid(value: bytes | None) -> UUID | None:
+    return None if value is None else uuid_from_bytes(value)
+
+
+def maybe_text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode()
+
+
+def error_text(info: ErrorInfo | None) -> str | None:
+    return None if info is None else _encode(info).decode()
+
+
+def error(text: str | None) -> ErrorInfo | None:
+    return None if text is None else _errors.decode(text)
+
+
+def raw(text: str | None) -> msgspec.Raw | None:
+    return None if text is None else msgspec.Raw(text.encode())
+
+
+def texts(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else _texts.decode(text)
+
+
+# --- Rows ---
+
+
+def queue(row: Row) -> Queue:
+    return Queue(
+        number=row[0],
+        id=uuid_from_bytes(row[1]),
+        project=row[2],
+        name=row[3],
+        description=row[4],
+        priority=row[5],
+        settings=_settings.decode(row[6]),
+        is_active=bool(row[7]),
+        version=row[8],
+        created_at=moment(row[9]),
+        updated_at=moment(row[10]),
+        deleted_at=maybe_moment(row[11]),
+    )
+
+
+def taker(row: Row) -> Taker:
+    identity, incarnation, project, worker_type, role, capabilities, queues, types, drains, healthy = row
+    return Taker(
+        worker=uuid_from_bytes(identity),
+        incarnation=uuid_from_bytes(incarnation),
+        project=project,
+        worker_type=worker_type,
+        role=role,
+        capabilities=msgspec.json.decode(capabilities),
+        queues=texts(queues),
+        types=texts(types),
+        accepts=bool(healthy and not drains),
+    )
+
+
+def job(row: Sequence[Any], catalog: Catalog) -> Job:
+    """A row of `jobs_now`, by name."""
+    status = JOB_STATUSES[row["status"]]  # type: ignore[call-overload]
+    value: Any = row
+    identifier = uuid_from_bytes(value["id"])
+    stands_in, origin, fence = catalog.queues[value["queue"]], value["origin_queue"], value["fence"]
+    return Job(
+        id=identifier,
+        project=value["project"],
+        queue=stands_in.name,
+        queue_id=stands_in.id,
+        job_type=value["job_type"],
+        status=status,
+        priority=value["priority"],
+        attempt_count=value["attempt"],
+        max_attempts=value["budget"],
+        # A waiting job's fence is the one its next claim will have.
+        epoch=value["epoch"] if fence is None else epoch(fence) - (status is not JobStatus.PROCESSING),
+        crash_count=value["crashes"],
+        payload=raw(value["payload"]),
+        created_at=created_at(identifier),
+        scheduled_for=maybe_moment(value["due"]),
+        timeout_at=maybe_moment(value["deadline"]),
+        expires_at=maybe_moment(value["expires_at"]),
+        started_at=maybe_moment(value["started_at"] or value["claimed_at"]),
+        completed_at=maybe_moment(value["finished_at"]),
+        timeout_seconds=value["timeout_seconds"],
+        result=raw(value["result"]),
+        error=error(value["error"]),
+        reason=value["reason"],
+        progress=value["progress"],
+        progress_message=value["message"],
+        tags=texts(value["tags"]) or (),
+        requires=value["requires"] or "",
+        unique_key=value["unique_key"],
+        idempotency_key=value["idempotency_key"],
+        fairness_key=value["fairness_key"],
+        trace=value["trace"],
+        origin_queue=None if origin is None else catalog.queues[origin].name,
+        worker=maybe_uuid(value["worker"]),
+        cancel_requested=bool(value["cancel_requested"]),
+    )
+
+
+def execution(row: Row) -> Execution:
+    fence = uuid_from_bytes(row[0])
+    return Execution(
+        id=fence,
+        job=job_of(fence),
+        attempt_number=row[1],
+        status=EXECUTION_STATUSES[row[2]],
+        worker=maybe_uuid(row[3]),
+        created_at=moment(row[4]),
+        started_at=maybe_moment(row[5]),
+        finished_at=maybe_moment(row[6]),
+        heartbeat_at=maybe_moment(row[7]),
+        timeout_at=maybe_moment(row[8]),
+        output=raw(row[9]),
+        error=error(row[10]),
+        reason=row[11],
+    )
+
+
+def worker(row: Any, now: int) -> Worker:
+    """A row of the statement `workers`, by name."""
+    heard: int | None = row["heartbeat_at"]
+    return Worker(
+        id=uuid_from_bytes(row["id"]),
+        incarnation=uuid_from_bytes(row["incarnation"]),
+        project=row["project"],
+        name=row["name"],
+        worker_type=row["worker_type"],
+        role=row["role"],
+        status=status_of(
+            heard=heard is not None,
+            lease_alive=row["lease_until"] > now,
+            silent_seconds=0.0 if heard is None else (now - heard) / SECOND,
+            timeout_seconds=SILENT_AFTER_SECONDS,
+            healthy=bool(row["healthy"]),
+            drain=bool(row["drain_mode"]),
+            active=row["active"],
+        ),
+        capabilities=msgspec.json.decode(row["capabilities"]),
+        queues=texts(row["queues"]),
+        types=texts(row["types"]),
+        max_concurrent_jobs=row["max_concurrent_jobs"],
+        drain_mode=bool(row["drain_mode"]),
+        active_jobs=row["active"],
+        version=row["version"],
+        host=row["host"],
+        pid=row["pid"],
+        cpu_percent=row["cpu_percent"],
+        memory_bytes=row["memory_bytes"],
+        lease_until=moment(row["lease_until"]),
+        last_heartbeat=maybe_moment(heard),
+        registered_at=moment(row["registered_at"]),
+        updated_at=moment(row["updated_at"]),
+    )

@@ -1,0 +1,358 @@
+-- The ground: facts written once, narrow places that say where a job is, history that is only appended.
+-- The same tables and columns as on PostgreSQL. Times are microseconds since 1970 UTC, ids 16-byte blobs, JSON and lists text.
+-- Text and blobs that may be long come last in their rows: what stands behind them is reached only through their overflow pages.
+
+create table organizations (
+    number integer primary key,
+    id blob not null unique,
+    name text not null unique,
+    created_at integer not null
+) strict;
+
+create table projects (
+    number integer primary key,
+    id blob not null unique,
+    organization integer not null references organizations,
+    name text not null,
+    created_at integer not null,
+    unique (organization, name)
+) strict;
+
+-- One row. Its version rises with every change to queues, lanes or what workers may take, so that a process can keep them in memory
+-- and each claim and insert proves with one row read that what it remembers is still so.
+create table catalog (
+    one integer primary key default 1 check (one = 1),
+    version integer not null,
+    pruned_before integer -- ids older than this may have been pruned
+) strict;
+insert into catalog (version) values (1);
+
+create table queues (
+    number integer primary key autoincrement,
+    id blob not null unique,
+    project integer not null references projects,
+    name text not null,
+    description text not null default '',
+    priority integer not null default 0,
+    settings text not null default '{}',
+    is_active integer not null default 1,
+    version integer not null default 1,
+    created_at integer not null,
+    updated_at integer not null,
+    deleted_at integer
+) strict;
+create unique index queues_name on queues (project, name) where deleted_at is null;
+
+-- What a worker can or cannot run, interned: claims merge the lanes a worker may take and never look at the others.
+create table lanes (
+    number integer primary key autoincrement,
+    project integer not null,
+    queue integer not null references queues,
+    job_type text not null,
+    priority integer not null,
+    requires text not null default '',
+    unique (queue, job_type, priority, requires)
+) strict;
+
+-- Limiter state, one row for each queue that has a rate limit.
+create table gates (
+    queue integer primary key references queues,
+    tokens real,
+    refreshed_at real
+) strict;
+
+create table jobs (
+    id blob primary key,
+    project integer not null,
+    queue integer not null,
+    job_type text not null,
+    priority integer not null,
+    max_attempts integer not null,
+    deadline integer,
+    expires_at integer,
+    timeout_seconds real,
+    tags text,
+    requires text,
+    unique_key text,
+    idempotency_key text,
+    fairness_key text,
+    trace text,
+    origin_queue integer,
+    payload text
+) strict, without rowid;
+create index jobs_queue on jobs (queue, id);
+
+-- The places. A job is in exactly one of ready, waiting, running, finished. A fence is the job's id with an epoch in its last 24 bits;
+-- in ready and waiting it is the one the next claim will have. The job's id follows from the fence and takes no room.
+
+-- Kept in the order claims take it: reading and deleting a lane's head is one walk along one tree. Keyed by fence, with the lane as
+-- the index, claims cost 1.6 times as much (63k against 81k claimed and finished jobs a second).
+create table ready (
+    lane integer not null,
+    turn integer not null, -- microseconds at which it became ready: its place in the lane
+    fence blob not null,
+    job blob generated always as (cast(substr(fence, 1, 13) || x'000000' as blob)) virtual,
+    project integer not null,
+    attempt integer not null, -- attempts spent so far
+    max_attempts integer not null,
+    crashes integer not null,
+    keyed integer not null, -- holds a unique key
+    until integer, -- start by, or fail
+    skipped text, -- ids, in hexadecimal, of workers that would not take it
+    primary key (lane, turn, fence)
+) strict, without rowid;
+create unique index ready_fence on ready (fence);
+create index ready_until on ready (until) where until is not null;
+create index ready_skipped on ready (fence) where skipped is not null;
+
+create table waiting (
+    fence blob primary key,
+    job blob generated always as (cast(substr(fence, 1, 13) || x'000000' as blob)) virtual,
+    project integer not null,
+    lane integer not null,
+    attempt integer not null,
+    max_attempts integer not null,
+    crashes integer not null,
+    keyed integer not null,
+    due integer not null,
+    until integer
+) strict, without rowid;
+create index waiting_due on waiting (due, fence);
+create index waiting_until on waiting (until) where until is not null;
+
+create table running (
+    fence blob primary key,
+    job blob generated always as (cast(substr(fence, 1, 13) || x'000000' as blob)) virtual,
+    project integer not null,
+    lane integer not null,
+    worker blob not null, -- the incarnation
+    attempt integer not null, -- this one included
+    max_attempts integer not null,
+    crashes integer not null,
+    keyed integer not null,
+    cancel_requested integer not null default 0,
+    turn integer not null,
+    claimed_at integer not null,
+    timeout_at integer not null,
+    timeout_seconds real not null,
+    beat_by integer,
+    beat_seconds real,
+    deadline integer,
+    gate integer, -- the queue, when it has a limit
+    started_at integer,
+    heartbeat_at integer,
+    progress real,
+    message text,
+    skipped text
+) strict, without rowid;
+create index running_cancel on running (worker) where cancel_requested;
+create index running_gate on running (gate) where gate is not null;
+
+-- Holds the job's last execution too: one that ended at its first attempt has no other row in history.
+create table finished (
+    queue integer not null,
+    job blob not null,
+    project integer not null,
+    status integer not null,
+    epoch integer not null, -- of the last execution; 0 when there was none
+    attempt integer not null,
+    max_attempts integer not null,
+    crashes integer not null,
+    worker blob,
+    claimed_at integer,
+    started_at integer,
+    finished_at integer not null,
+    progress real,
+    reason text,
+    message text,
+    result text,
+    error text,
+    primary key (queue, job)
+) strict, without rowid;
+create index finished_unlucky on finished (queue, status, job) where status <> 3;
+
+create table executions (
+    job blob not null,
+    epoch integer not null,
+    project integer not null,
+    attempt integer not null,
+    status integer not null,
+    worker blob,
+    claimed_at integer not null,
+    started_at integer,
+    finished_at integer not null,
+    reason text,
+    output text,
+    error text,
+    primary key (job, epoch)
+) strict, without rowid;
+
+-- One row: the last number given to a log line.
+create table log_numbers (
+    one integer primary key default 1 check (one = 1),
+    last integer not null
+) strict;
+insert into log_numbers (last) values (0);
+
+create table logs (
+    job blob not null,
+    number integer not null,
+    epoch integer not null,
+    project integer not null,
+    level integer not null,
+    logged_at integer not null,
+    message text not null,
+    metadata text,
+    primary key (job, number)
+) strict, without rowid;
+
+create table job_tags (
+    project integer not null,
+    tag text not null,
+    job blob not null,
+    primary key (project, tag, job)
+) strict, without rowid;
+
+-- scope 0: unique until the job is done; scope 1: idempotency, for a time.
+create table keys (
+    project integer not null,
+    scope integer not null,
+    key text not null,
+    job blob not null,
+    body blob,
+    until integer,
+    primary key (project, scope, key)
+) strict, without rowid;
+create index keys_job on keys (job);
+create index keys_until on keys (until) where until is not null;
+
+create table workers (
+    incarnation blob primary key,
+    id blob not null, -- survives restarts of the same name
+    project integer not null references projects,
+    name text not null,
+    worker_type text not null,
+    role text,
+    capabilities text not null,
+    queues text,
+    types text,
+    max_concurrent_jobs integer not null,
+    drain_mode integer not null default 0,
+    healthy integer not null default 1,
+    version text not null,
+    host text not null,
+    pid integer,
+    cpu_percent real,
+    memory_bytes integer,
+    lease_until integer not null,
+    heartbeat_at integer,
+    registered_at integer not null,
+    updated_at integer not null,
+    left_at integer
+) strict, without rowid;
+create index workers_name on workers (project, name, registered_at);
+create index workers_id on workers (id, registered_at);
+
+-- Finish appends one row for each batch and group; folding sums them up.
+create table rollup_deltas (
+    number integer primary key,
+    project integer not null,
+    queue integer not null,
+    lane integer not null,
+    worker blob,
+    minute integer not null,
+    status integer not null, -- of executions
+    duration_bucket integer not null,
+    wait_bucket integer not null,
+    count integer not null,
+    duration_ms real not null,
+    wait_ms real not null
+) strict;
+create table rollups (
+    minute integer not null,
+    queue integer not null,
+    lane integer not null,
+    worker blob not null,
+    status integer not null,
+    duration_bucket integer not null,
+    wait_bucket integer not null,
+    project integer not null,
+    count integer not null,
+    duration_ms real not null,
+    wait_ms real not null,
+    primary key (minute, queue, lane, worker, status, duration_bucket, wait_bucket)
+) strict, without rowid;
+
+-- How many finished jobs of each status a queue keeps, as a sum of small changes.
+create table tally_deltas (
+    number integer primary key,
+    project integer not null,
+    queue integer not null,
+    status integer not null,
+    count integer not null
+) strict;
+create table tallies (
+    queue integer not null,
+    status integer not null,
+    project integer not null,
+    count integer not null,
+    primary key (queue, status)
+) strict, without rowid;
+
+-- Numbers are never given twice, even after everything was pruned: readers resume behind the last one they saw.
+create table outbox (
+    number integer primary key autoincrement,
+    project integer not null,
+    topic text not null,
+    queue integer,
+    at integer not null,
+    jobs blob not null -- their ids, one behind the other
+) strict;
+
+create table audit (
+    number integer primary key autoincrement,
+    project integer,
+    at integer not null,
+    actor text not null,
+    action text not null,
+    target text not null,
+    before text,
+    after text,
+    origin text,
+    previous blob,
+    hash blob
+) strict;
+
+insert into organizations (number, id, name, created_at)
+values (1, x'01900000000070008000000000000000', 'default', cast(strftime('%s', 'now') as integer) * 1000000);
+insert into projects (number, id, organization, name, created_at)
+values (1, x'01900000000070008000000001000000', 1, 'default', cast(strftime('%s', 'now') as integer) * 1000000);
+
+-- A job and where it stands, for readers.
+create view jobs_now as
+select j.*,
+    case when r.fence is not null then 0 when w.fence is not null then 1 when x.fence is not null then 2 else f.status end as status,
+    coalesce(r.lane, w.lane, x.lane) as lane,
+    coalesce(r.fence, w.fence, x.fence) as fence,
+    f.epoch,
+    coalesce(r.attempt, w.attempt, x.attempt, f.attempt) as attempt,
+    coalesce(r.max_attempts, w.max_attempts, x.max_attempts, f.max_attempts) as budget,
+    coalesce(r.crashes, w.crashes, x.crashes, f.crashes) as crashes,
+    coalesce(r.keyed, w.keyed, x.keyed, 0) as keyed,
+    coalesce(r.turn, x.turn) as turn,
+    w.due,
+    coalesce(x.worker, f.worker) as worker,
+    coalesce(x.claimed_at, f.claimed_at) as claimed_at,
+    coalesce(x.started_at, f.started_at) as started_at,
+    f.finished_at,
+    coalesce(x.progress, f.progress) as progress,
+    coalesce(x.cancel_requested, 0) as cancel_requested,
+    f.reason,
+    coalesce(x.message, f.message) as message,
+    f.result,
+    f.error
+from jobs j
+left join ready r on r.fence > j.id and r.fence <= cast(substr(j.id, 1, 13) || x'ffffff' as blob)
+left join waiting w on w.fence > j.id and w.fence <= cast(substr(j.id, 1, 13) || x'ffffff' as blob)
+left join running x on x.fence > j.id and x.fence <= cast(substr(j.id, 1, 13) || x'ffffff' as blob)
+left join finished f on f.queue = j.queue and f.job = j.id;

@@ -1,0 +1,81 @@
+"""Brings a SQLite file up to date. Safe when several processes start at once: one migrates, the others wait for it."""
+
+import sqlite3
+import time
+from collections.abc import Iterator
+
+from taskforge.domain.errors import StoreUnsuitable
+from taskforge.storage.sqlite import connection as connections
+from taskforge.storage.statements import migrations
+
+PACKAGE = "taskforge.storage.sqlite"
+WAIT_SECONDS = 60.0
+
+
+def migrate(connection: sqlite3.Connection, now: int) -> list[str]:
+    """Apply what is missing, all of it in one transaction, and return its names."""
+    applied: list[str] = []
+    begin(connection, WAIT_SECONDS)
+    try:
+        done = _version(connection)
+        if done == 0:
+            connection.execute(
+                "create table if not exists migrations (number integer primary key, name text not null, applied_at integer not null) strict"
+            )
+        for migration in migrations(PACKAGE):
+            if migration.number > done:
+                for statement in _statements(migration.sql):
+                    connection.execute(statement)
+                row = (migration.number, migration.name, now)
+                connection.execute("insert into migrations (number, name, applied_at) values (?, ?, ?)", row)
+                applied.append(f"{migration.number:04}_{migration.name}")
+        connection.execute("commit")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("rollback")
+        raise
+    return applied
+
+
+def check(connection: sqlite3.Connection) -> None:
+    known, found = len(migrations(PACKAGE)), _version(connection)
+    if found < known:
+        raise StoreUnsuitable(f"the file is at migration {found}, this release needs {known}; run `taskforge migrate`")
+    if found > known:
+        raise StoreUnsuitable(f"the file is at migration {found}, newer than this release knows ({known})")
+
+
+def begin(connection: sqlite3.Connection, seconds: float) -> None:
+    """Take the file's write lock. SQLite's own waiting sleeps up to 0.1 s at a time, in which a busy neighbour takes it again and
+    again; asking every millisecond keeps several processes even."""
+    give_up = time.monotonic() + seconds
+    connection.execute("pragma busy_timeout = 0")
+    try:
+        while True:
+            try:
+                connection.execute("begin immediate")
+            except sqlite3.OperationalError as error:
+                if not connections.is_busy(error) or time.monotonic() > give_up:
+                    raise
+                time.sleep(0.001)
+            else:
+                return
+    finally:
+        connection.execute("pragma busy_timeout = 5000")
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    if not connection.execute("select 1 from sqlite_master where type = 'table' and name = 'migrations'").fetchone():
+        return 0
+    found: int = connection.execute("select coalesce(max(number), 0) from migrations").fetchone()[0]
+    return found
+
+
+def _statements(text: str) -> Iterator[str]:
+    """One statement at a time: `executescript` would commit the transaction it is called in."""
+    pending = ""
+    for line in text.splitlines(keepends=True):
+        pending += line
+        if sqlite3.complete_statement(pending):
+            yield pending
+            pending = ""

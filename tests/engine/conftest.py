@@ -1,0 +1,46 @@
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from taskforge.storage.engine import Engine
+from tests.engine.stores import PostgresStore, SqliteStore, Store
+from tests.engine.world import Clock, World
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    """An empty store of each kind; whatever a test did to it, its invariants must hold afterwards."""
+    made: Store
+    if request.param == "sqlite":
+        made = SqliteStore(tmp_path)
+    else:
+        made = PostgresStore(request.getfixturevalue("postgres_url"))
+    try:
+        yield made
+        await made.probe.check()
+    finally:
+        await made.close()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def engine(store: Store, clock: Clock) -> Engine:
+    return await store.open(clock)
+
+
+@pytest.fixture
+async def other(store: Store, clock: Clock, engine: Engine) -> Engine:
+    """A second engine on the same store: what another process would have."""
+    return await store.open(clock)
+
+
+@pytest.fixture
+async def world(store: Store, engine: Engine, clock: Clock) -> World:
+    made = World(store, engine, clock)
+    await made.queue("default")
+    return made

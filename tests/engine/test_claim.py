@@ -1,0 +1,263 @@
+from uuid import UUID, uuid4
+
+import pytest
+
+from taskforge.domain.errors import LeaseLost
+from taskforge.domain.ids import epoch_of, job_of
+from taskforge.domain.job import JobStatus, new_job
+from taskforge.domain.outcome import HandBack, Retry, Skip
+from taskforge.domain.worker import Sample, UpdateWorker
+from taskforge.storage.engine import Claim, Engine
+from tests.engine.world import ERROR, World
+
+
+async def test_a_claim_carries_what_the_handler_needs(world: World) -> None:
+    job = await world.enqueue(
+        payload={"n": 1}, priority=3, max_attempts=5, timeout_seconds=12.5, tags=["a"], trace="t", deadline=100
+    )
+    world.clock.advance(2.5)
+    claimed = await world.claim_one(await world.worker())
+    assert (job_of(claimed.fence), epoch_of(claimed.fence)) == (job, 1)
+    assert (claimed.queue, claimed.job_type, claimed.payload) == ("default", "work", b'{"n":1}')
+    assert (claimed.attempt, claimed.max_attempts, claimed.crashes, claimed.priority) == (1, 5, 0, 3)
+    assert (claimed.timeout_seconds, claimed.heartbeat_timeout_seconds) == (12.5, None)
+    assert claimed.waited_seconds == pytest.approx(2.5)
+    assert claimed.deadline_seconds == pytest.approx(97.5)
+    assert (claimed.tags, claimed.trace) == (("a",), "t")
+    assert await world.place_of(job) == "running"
+
+
+async def test_a_claimed_job_is_processing_and_says_who_has_it(world: World) -> None:
+    job = await world.enqueue()
+    worker = await world.worker()
+    await world.claim_one(worker)
+    found = await world.job(job)
+    assert (found.status, found.attempt_count, found.epoch) == (JobStatus.PROCESSING, 1, 1)
+    assert found.worker == worker.incarnation
+    assert await world.claim(worker) == []
+
+
+async def test_settings_of_the_queue_apply_where_the_job_says_nothing(world: World) -> None:
+    await world.queue("slow", timeout_seconds=77, heartbeat_timeout_seconds=5)
+    await world.enqueue("slow")
+    claimed = await world.claim_one(await world.worker())
+    assert (claimed.timeout_seconds, claimed.heartbeat_timeout_seconds) == (77.0, 5.0)
+    assert claimed.deadline_seconds is None
+
+
+async def test_order_is_queue_priority_then_job_priority_then_age(world: World) -> None:
+    await world.queue("high", priority=5)
+    await world.queue("low", priority=1)
+    expected: dict[tuple[int, int, int], UUID] = {}
+    for age, (queue, rank) in enumerate([("default", 0), ("high", 5), ("low", 1)] * 3):
+        for priority in (0, 9, 4):
+            job = await world.enqueue(queue, priority=priority)
+            expected[-rank, -priority, age] = job
+            world.clock.advance(0.01)
+    worker = await world.worker()
+    got = [*await world.claim_jobs(worker, 4), *await world.claim_jobs(worker, 1), *await world.claim_jobs(worker, 99)]
+    assert got == [job for _, job in sorted(expected.items())]
+
+
+async def test_age_rules_across_types_and_queues_of_one_priority(world: World) -> None:
+    await world.queue("second")
+    jobs = []
+    for number in range(30):
+        jobs.append(await world.enqueue(["default", "second"][number % 2], f"type-{number % 5}"))
+        world.clock.advance(0.001)
+    worker = await world.worker()
+    got: list[UUID] = []
+    while claimed := await world.claim_jobs(worker, 7):
+        got += claimed
+    assert got == jobs
+
+
+async def test_one_batch_is_claimed_in_the_order_it_was_given(world: World) -> None:
+    jobs = await world.enqueue_many(50)
+    assert await world.claim_jobs(await world.worker(), 50) == jobs
+
+
+async def test_a_limit_is_kept(world: World) -> None:
+    jobs = await world.enqueue_many(5)
+    worker = await world.worker()
+    assert await world.claim_jobs(worker, 2) == jobs[:2]
+    assert await world.claim_jobs(worker, 99) == jobs[2:]
+
+
+async def test_scheduled_jobs_are_nobodys_until_they_are_staged(world: World) -> None:
+    job = await world.enqueue(at=10)
+    worker = await world.worker()
+    world.clock.advance(11)
+    assert await world.claim(worker) == []
+    assert await world.engine.stage(10) == 1
+    assert await world.claim_jobs(worker) == [job]
+
+
+# --- Who may take what ---
+
+
+async def test_only_named_queues_and_types(world: World) -> None:
+    await world.queue("mail")
+    await world.enqueue("default", "a")
+    mail_a, mail_b = await world.enqueue("mail", "a"), await world.enqueue("mail", "b")
+    assert await world.claim_jobs(await world.worker(queues=("mail",), types=("b",))) == [mail_b]
+    assert await world.claim_jobs(await world.worker(queues=())) == []
+    assert await world.claim_jobs(await world.worker(types=())) == []
+    assert await world.claim_jobs(await world.worker(queues=("mail", "unknown"))) == [mail_a]
+
+
+async def test_a_type_that_appears_later_is_taken_by_a_worker_registered_before(world: World, other: Engine) -> None:
+    worker = await world.worker()
+    assert await world.claim(worker) == []
+    job = await World(world.store, other, world.clock).enqueue(job_type="never seen")
+    assert await world.claim_jobs(worker) == [job]
+
+
+async def test_requirements_are_met_or_the_job_stays(world: World) -> None:
+    job = await world.enqueue(requires={"gpu": True, "memory_gb": {">=": 16}})
+    for capabilities in ({}, {"gpu": True}, {"gpu": True, "memory_gb": 8}):
+        assert await world.claim(await world.worker(capabilities=capabilities)) == []
+    assert await world.claim_jobs(await world.worker(capabilities={"gpu": True, "memory_gb": 16})) == [job]
+
+
+async def test_worker_type_and_role_can_be_required(world: World) -> None:
+    typed = await world.enqueue(requires={"worker_type": "specialized_io"})
+    cast = await world.enqueue(requires={"role": "cleanup"})
+    assert await world.claim(await world.worker()) == []
+    assert await world.claim_jobs(await world.worker(worker_type="specialized_io")) == [typed]
+    assert await world.claim_jobs(await world.worker(role="cleanup")) == [cast]
+
+
+async def test_capabilities_may_change_while_a_worker_lives(world: World, other: Engine) -> None:
+    job = await world.enqueue(requires={"gpu": True})
+    worker = await world.worker()
+    assert await world.claim(worker) == []
+    await other.update_worker(1, UpdateWorker(worker=worker.worker, capabilities={"gpu": True}))
+    assert await world.claim_jobs(worker) == [job]
+
+
+async def test_jobs_nobody_handles_stand_in_nobodys_way(world: World) -> None:
+    await world.insert(*(new_job("default", "unknown", number, priority=9) for number in range(300)))
+    job = await world.enqueue(job_type="known")
+    assert await world.claim_jobs(await world.worker(types=("known",)), 5) == [job]
+
+
+async def test_dead_letter_queues_are_taken_by_name_only(world: World) -> None:
+    dead = await world.queue("dead")
+    user = await world.queue("user", dead_letter_queue_id=str(dead.id))
+    job = await world.enqueue("dead")
+    assert await world.claim(await world.worker()) == []
+    assert await world.claim_jobs(await world.worker(queues=("dead",))) == [job]
+    second = await world.enqueue("dead")
+    from taskforge.domain.queue import DeleteQueue
+
+    await world.engine.change_queue(1, DeleteQueue(queue=user.id))
+    assert await world.claim_jobs(await world.worker()) == [second]
+
+
+async def test_other_projects_are_another_world(world: World) -> None:
+    second = await world.probe.add_project("second")
+    await world.queue("default", project=second)
+    job = await world.enqueue(project=second)
+    assert await world.claim(await world.worker()) == []
+    assert await world.claim_jobs(await world.worker(project=second)) == [job]
+
+
+# --- Pause, skip, drain, lease ---
+
+
+async def test_a_pause_holds_from_the_next_claim_on_also_from_another_process(world: World, other: Engine) -> None:
+    [queue] = await world.engine.queues([1])
+    first, second = await world.enqueue(), await world.enqueue()
+    worker = await world.worker()
+    assert await world.claim_jobs(worker, 1) == [first]
+    elsewhere = World(world.store, other, world.clock)
+    await elsewhere.pause(queue)
+    assert await world.claim(worker) == []
+    await elsewhere.resume(queue)
+    assert await world.claim_jobs(worker, 1) == [second]
+
+
+async def test_a_new_priority_of_the_queue_holds_at_once(world: World, other: Engine) -> None:
+    second = await world.queue("second")
+    older = await world.enqueue()
+    world.clock.advance(1)
+    newer = [await world.enqueue("second"), await world.enqueue("second")]
+    worker = await world.worker()
+    await World(world.store, other, world.clock).update(second, priority=3)
+    assert await world.claim_jobs(worker) == [*newer, older]
+
+
+async def test_a_skipped_job_goes_to_other_workers_only(world: World) -> None:
+    job, after = await world.enqueue(), await world.enqueue()
+    picky, keen = await world.worker("picky"), await world.worker("keen")
+    claimed = await world.claim_one(picky)
+    await world.finish(claimed.fence, Skip("not mine"))
+    assert await world.claim_jobs(picky) == [after]
+    assert await world.claim_jobs(keen) == [job]
+
+
+async def test_a_skip_is_the_workers_and_outlives_its_restart(world: World) -> None:
+    job = await world.enqueue()
+    await world.finish((await world.claim_one(await world.worker("picky"))).fence, Skip("not mine"))
+    assert await world.claim(await world.worker("picky")) == []
+    # What was skipped stays so through later claims that lead nowhere.
+    keen = await world.worker("keen")
+    await world.finish((await world.claim_one(keen)).fence, HandBack("stopping"))
+    assert await world.claim(await world.worker("picky")) == []
+    assert await world.claim_jobs(keen) == [job]
+
+
+async def test_many_skipped_jobs_do_not_hide_the_rest(world: World) -> None:
+    picky = await world.worker("picky")
+    await world.enqueue_many(40)
+    for claimed in await world.claim(picky, 40):
+        await world.finish(claimed.fence, Skip("not mine"))
+    world.clock.advance(1)
+    job = await world.enqueue()
+    assert await world.claim_jobs(picky, 3) == [job]
+
+
+async def test_a_draining_or_unhealthy_worker_gets_nothing(world: World) -> None:
+    job = await world.enqueue()
+    worker = await world.worker()
+    await world.engine.renew(worker.incarnation, 60, Sample(healthy=False))
+    assert await world.claim(worker) == []
+    await world.engine.renew(worker.incarnation, 60, Sample(healthy=True))
+    await world.engine.update_worker(1, UpdateWorker(worker=worker.worker, drain_mode=True))
+    assert await world.claim(worker) == []
+    await world.engine.update_worker(1, UpdateWorker(worker=worker.worker, drain_mode=False))
+    assert await world.claim_jobs(worker) == [job]
+
+
+async def test_without_a_lease_there_is_no_claim(world: World) -> None:
+    await world.enqueue()
+    worker = await world.worker(lease=10)
+    world.clock.advance(10)
+    with pytest.raises(LeaseLost):
+        await world.claim(worker)
+    with pytest.raises(LeaseLost):
+        await world.engine.claim(Claim(uuid4(), 1))
+    assert (await world.stats()).pending == 1
+
+
+async def test_a_lost_lease_is_told_also_when_there_is_nothing_to_claim(world: World) -> None:
+    worker = await world.worker(lease=10)
+    assert await world.claim(worker) == []
+    world.clock.advance(11)
+    with pytest.raises(LeaseLost):
+        await world.claim(worker)
+
+
+async def test_a_retried_job_waits_behind_those_that_came_before_its_time(world: World) -> None:
+    first, second = await world.enqueue_many(2)
+    worker = await world.worker()
+    claimed = await world.claim_one(worker)
+    world.clock.advance(1)
+    await world.finish(claimed.fence, Retry(0.0, ERROR))
+    assert await world.claim_jobs(worker) == [second, first]
+
+
+async def test_a_limit_of_nothing_takes_nothing(world: World) -> None:
+    await world.enqueue()
+    assert await world.claim(await world.worker(), 0) == []

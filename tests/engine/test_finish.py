@@ -1,0 +1,285 @@
+"""Each row of the contract's table: where the job goes, what its attempt costs, what its execution says."""
+
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+
+from taskforge.domain.execution import ExecutionStatus
+from taskforge.domain.ids import epoch_of, fence_of
+from taskforge.domain.job import JobStatus
+from taskforge.domain.outcome import (
+    Cancel,
+    DeadLetter,
+    Fail,
+    Finish,
+    HandBack,
+    Lost,
+    Retry,
+    Skip,
+    Snooze,
+    Succeed,
+    Transition,
+)
+from taskforge.domain.queue import DeleteQueue
+from taskforge.storage.engine import Claim
+from tests.engine.world import ERROR, World
+
+ROWS: list[tuple[Transition, JobStatus, int, ExecutionStatus, str | None]] = [
+    (Succeed(b'{"ok":1}'), JobStatus.SUCCEEDED, 1, ExecutionStatus.SUCCEEDED, None),
+    (Fail(ERROR, "no luck"), JobStatus.FAILED, 1, ExecutionStatus.FAILED, "no luck"),
+    (Cancel("not wanted"), JobStatus.CANCELLED, 1, ExecutionStatus.CANCELLED, "not wanted"),
+    (Retry(9.0, ERROR), JobStatus.SCHEDULED, 1, ExecutionStatus.RETRY_SCHEDULED, None),
+    (Retry(0.0, ERROR), JobStatus.PENDING, 1, ExecutionStatus.RETRY_SCHEDULED, None),
+    (Snooze(9.0, "later"), JobStatus.SCHEDULED, 0, ExecutionStatus.CANCELLED, "later"),
+    (Snooze(0.0, "later"), JobStatus.PENDING, 0, ExecutionStatus.CANCELLED, "later"),
+    (HandBack("stopping"), JobStatus.PENDING, 0, ExecutionStatus.CANCELLED, "stopping"),
+    (Skip("not mine"), JobStatus.PENDING, 0, ExecutionStatus.CANCELLED, "not mine"),
+]
+PLACE = {JobStatus.PENDING: "ready", JobStatus.SCHEDULED: "waiting"}
+
+
+@pytest.mark.parametrize(("transition", "status", "spent", "execution", "reason"), ROWS)
+async def test_where_a_transition_leads(
+    world: World, transition: Transition, status: JobStatus, spent: int, execution: ExecutionStatus, reason: str | None
+) -> None:
+    job, fence = await world.running(unique_key="u")
+    world.clock.advance(5)
+    assert await world.finish(fence, transition, ran=2.0) == []
+    found = await world.job(job)
+    assert (found.status, found.attempt_count, found.epoch, found.crash_count) == (status, spent, 1, 0)
+    assert await world.place_of(job) == PLACE.get(status, "finished")
+    assert found.completed_at == (world.clock.now() if status.is_final else None)
+    assert found.scheduled_for == (world.clock.after(9) if status is JobStatus.SCHEDULED else None)
+    assert found.error == (ERROR if isinstance(transition, Fail) else None)
+    assert found.reason == (reason if status.is_final else None)
+    [ran] = await world.engine.executions([1], job)
+    assert (ran.id, ran.job, ran.attempt_number, ran.status, ran.reason) == (fence, job, 1, execution, reason)
+    assert (ran.started_at, ran.finished_at) == (world.clock.after(-2), world.clock.now())
+    assert ran.duration_ms == pytest.approx(2_000)
+    assert ran.error == getattr(transition, "error", None)
+
+
+async def test_a_result_is_kept_to_the_byte(world: World) -> None:
+    job, fence = await world.running()
+    await world.finish(fence, Succeed(b'{"b": 1,  "a": null}'))
+    found = await world.job(job)
+    assert bytes(found.result or b"") == b'{"b": 1,  "a": null}'
+    [ran] = await world.engine.executions([1], job)
+    assert bytes(ran.output or b"") == b'{"b": 1,  "a": null}'
+    job, fence = await world.running()
+    await world.finish(fence, Succeed(None))
+    assert (await world.job(job)).result is None
+
+
+async def test_only_a_crash_raises_the_crash_count(world: World) -> None:
+    job, fence = await world.running()
+    await world.finish(fence, Retry(0.0, ERROR, crashed=True))
+    assert (await world.job(job)).crash_count == 1
+    claimed = await world.claim_one(await world.worker())
+    assert (claimed.crashes, claimed.attempt) == (1, 2)
+    await world.finish(claimed.fence, Retry(0.0, ERROR))
+    assert (await world.job(job)).crash_count == 1
+
+
+@pytest.mark.parametrize("transition", [HandBack("stopping"), Skip("not mine")])
+async def test_a_job_given_back_keeps_its_turn(world: World, transition: Transition) -> None:
+    first, second = await world.enqueue_many(2)
+    claimed = await world.claim_one(await world.worker())
+    world.clock.advance(60)
+    await world.finish(claimed.fence, transition)
+    third = await world.enqueue()
+    fresh = await world.worker()
+    again = await world.claim(fresh, 3)
+    assert [fence_of(job, epoch) for job, epoch in ((first, 2), (second, 1), (third, 1))] == [one.fence for one in again]
+    assert again[0].waited_seconds == pytest.approx(60)
+    assert again[0].attempt == 1
+
+
+async def test_epochs_rise_with_every_claim_and_attempts_only_when_spent(world: World) -> None:
+    job = await world.enqueue(max_attempts=9)
+    steps: list[Transition] = [HandBack("a"), Snooze(0.0, "b"), Retry(0.0, ERROR), Skip("c"), Retry(0.0, ERROR)]
+    seen = []
+    for step in steps:
+        claimed = await world.claim_one(await world.worker())
+        seen.append((epoch_of(claimed.fence), claimed.attempt))
+        await world.finish(claimed.fence, step)
+    assert seen == [(1, 1), (2, 1), (3, 1), (4, 2), (5, 2)]
+    assert (await world.job(job)).attempt_count == 2
+    executions = await world.engine.executions([1], job)
+    assert [epoch_of(one.id) for one in executions] == [1, 2, 3, 4, 5]
+
+
+# --- Dead letters ---
+
+
+async def test_a_dead_letter_stands_in_the_other_queue_with_a_fresh_budget(world: World) -> None:
+    dead = await world.queue("dead", max_retries=6)
+    job, fence = await world.running(
+        max_attempts=2, deadline=1_000, expires=900, unique_key="u", priority=4, tags=["t"], requires={"worker_type": "general"}
+    )
+    await world.finish(fence, DeadLetter(dead.id, ERROR, "no attempts left"), ran=1.0)
+    found = await world.job(job)
+    assert (found.queue, found.queue_id, found.origin_queue) == ("dead", dead.id, "default")
+    assert (found.status, found.attempt_count, found.crash_count, found.max_attempts) == (JobStatus.PENDING, 0, 0, 7)
+    assert (found.timeout_at, found.expires_at, found.priority, found.tags) == (None, None, 4, ("t",))
+    [ran] = await world.engine.executions([1], job)
+    assert (ran.status, ran.reason, ran.error) == (ExecutionStatus.DEAD_LETTER, "no attempts left", ERROR)
+    claimed = await world.claim_one(await world.worker(queues=("dead",)))
+    assert (claimed.fence, claimed.queue, claimed.attempt) == (fence_of(job, 2), "dead", 1)
+    assert claimed.deadline_seconds is None
+
+
+async def test_the_first_origin_is_kept_through_a_chain(world: World) -> None:
+    deader = await world.queue("deader")
+    dead = await world.queue("dead")
+    job, fence = await world.running()
+    await world.finish(fence, DeadLetter(dead.id, ERROR, "once"))
+    claimed = await world.claim_one(await world.worker(queues=("dead",)))
+    await world.finish(claimed.fence, DeadLetter(deader.id, ERROR, "twice"))
+    found = await world.job(job)
+    assert (found.queue, found.origin_queue) == ("deader", "default")
+
+
+async def test_a_paused_dead_letter_queue_still_receives(world: World) -> None:
+    dead = await world.queue("dead", is_active=False)
+    job, fence = await world.running()
+    assert await world.finish(fence, DeadLetter(dead.id, ERROR, "no attempts left")) == []
+    assert (await world.job(job)).queue == "dead"
+
+
+async def test_without_the_dead_letter_queue_the_job_fails_for_good(world: World) -> None:
+    dead = await world.queue("dead")
+    job, fence = await world.running(unique_key="u")
+    await world.engine.change_queue(1, DeleteQueue(queue=dead.id))
+    assert await world.finish(fence, DeadLetter(dead.id, ERROR, "no attempts left")) == []
+    found = await world.job(job)
+    assert (found.status, found.queue, found.reason, found.error) == (
+        JobStatus.FAILED,
+        "default",
+        "no attempts left",
+        ERROR,
+    )
+    await world.enqueue(unique_key="u")
+
+
+async def test_a_queue_of_another_project_is_no_dead_letter_queue(world: World) -> None:
+    second = await world.probe.add_project("second")
+    foreign = await world.queue("dead", project=second)
+    job, fence = await world.running()
+    assert await world.finish(fence, DeadLetter(foreign.id, ERROR, "no attempts left")) == []
+    assert (await world.job(job)).status is JobStatus.FAILED
+
+
+# --- Fences ---
+
+
+async def test_a_fence_works_once(world: World) -> None:
+    job, fence = await world.running()
+    assert await world.finish(fence, Succeed(b"1")) == []
+    before = await world.job(job)
+    assert await world.finish(fence, Succeed(b"2")) == [Lost(fence)]
+    assert await world.finish(fence, Retry(0.0, ERROR)) == [Lost(fence)]
+    assert await world.job(job) == before
+
+
+@pytest.mark.parametrize("late", [row[0] for row in ROWS])
+async def test_a_stale_fence_changes_nothing_though_the_same_process_has_the_job_again(
+    world: World, late: Transition
+) -> None:
+    job = await world.enqueue()
+    worker = await world.worker()
+    stale = (await world.claim_one(worker)).fence
+    await world.finish(stale, HandBack("by mistake"))
+    current = (await world.claim_one(worker)).fence
+    assert current == fence_of(job, 2)
+    before = await world.job(job)
+    assert await world.finish(stale, late) == [Lost(stale)]
+    assert await world.job(job) == before
+    assert await world.finish(current, Succeed()) == []
+
+
+@pytest.mark.parametrize("epoch", [0, 2, 0xFFFFFF])
+async def test_a_fence_that_was_never_given_out_is_lost(world: World, epoch: int) -> None:
+    job, _ = await world.running()
+    made_up = fence_of(job, epoch)
+    assert await world.finish(made_up, Succeed()) == [Lost(made_up)]
+    assert await world.status(job) is JobStatus.PROCESSING
+
+
+async def test_jobs_that_wait_cannot_be_finished(world: World) -> None:
+    for job in (await world.enqueue(), await world.enqueue(at=60)):
+        assert await world.finish(fence_of(job, 1), Succeed()) == [Lost(fence_of(job, 1))]
+
+
+async def test_a_batch_reports_what_it_lost_and_does_the_rest(world: World) -> None:
+    await world.enqueue_many(6)
+    fences = [claimed.fence for claimed in await world.claim(await world.worker(), 6)]
+    await world.finish(fences[1], Succeed())
+    lost = await world.engine.finish(
+        [
+            Finish(fences[0], Succeed()),
+            Finish(fences[1], Fail(ERROR, "late")),
+            Finish(fences[2], Retry(5.0, ERROR)),
+            Finish(fences[3], Fail(ERROR, "no")),
+            Finish(UUID(int=5), Succeed()),
+            Finish(fences[4], HandBack("stop")),
+            Finish(fences[5], Snooze(3.0, "zzz")),
+        ]
+    )
+    assert sorted(one.fence for one in lost) == sorted([fences[1], UUID(int=5)])
+    stats = await world.stats()
+    assert (stats.succeeded, stats.failed, stats.scheduled, stats.pending, stats.processing) == (2, 1, 2, 1, 0)
+    assert await world.engine.finish([]) == []
+
+
+async def test_a_fence_given_twice_counts_once_and_the_first_wins(world: World) -> None:
+    job, fence = await world.running()
+    await world.engine.finish([Finish(fence, Succeed(b"1")), Finish(fence, Succeed(b"2")), Finish(fence, Fail(ERROR, "x"))])
+    found = await world.job(job)
+    assert (found.status, bytes(found.result or b"")) == (JobStatus.SUCCEEDED, b"1")
+    job, fence = await world.running()
+    await world.engine.finish([Finish(fence, Retry(60.0, ERROR)), Finish(fence, Succeed())])
+    assert await world.status(job) is JobStatus.SCHEDULED
+    assert len(await world.engine.executions([1], job)) == 1
+    stats = await world.stats()
+    assert (stats.succeeded, stats.failed, stats.scheduled) == (1, 0, 1)
+
+
+async def test_turn_finishes_and_claims_in_one_call(world: World) -> None:
+    jobs = await world.enqueue_many(4)
+    worker = await world.worker()
+    lost, claimed = await world.engine.turn([], Claim(worker.incarnation, 2))
+    assert (lost, [one.fence for one in claimed]) == ([], [fence_of(job, 1) for job in jobs[:2]])
+    finishes = [Finish(one.fence, Succeed()) for one in claimed] + [Finish(UUID(int=7), Succeed())]
+    lost, claimed = await world.engine.turn(finishes, Claim(worker.incarnation, 5))
+    assert lost == [Lost(UUID(int=7))]
+    assert [one.fence for one in claimed] == [fence_of(job, 1) for job in jobs[2:]]
+    assert (await world.stats()).succeeded == 2
+
+
+async def test_a_started_job_no_longer_expires_but_keeps_its_deadline(world: World) -> None:
+    kept, fence = await world.running(expires=10, deadline=1_000)
+    await world.finish(fence, Retry(0.0, ERROR))
+    world.clock.advance(20)
+    assert await world.engine.expire(10) == 0
+    assert await world.status(kept) is JobStatus.PENDING
+    world.clock.advance(1_000)
+    assert await world.engine.expire(10) == 1
+    assert (await world.job(kept)).reason == "deadline passed"
+
+
+async def test_without_a_word_on_how_long_it_ran_the_beat_that_started_it_counts(world: World) -> None:
+    from taskforge.domain.execution import Beat
+
+    job, fence = await world.running()
+    world.clock.advance(10)
+    await world.engine.beat([Beat(fence=fence, started_seconds_ago=4.0)])
+    world.clock.advance(1)
+    await world.finish(fence, Succeed())
+    [ran] = await world.engine.executions([1], job)
+    assert ran.started_at == world.clock.now() - timedelta(seconds=5)
+    job, fence = await world.running()
+    await world.finish(fence, Succeed())
+    [ran] = await world.engine.executions([1], job)
+    assert ran.started_at is None

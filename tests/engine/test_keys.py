@@ -1,0 +1,174 @@
+import pytest
+
+from taskforge.domain.changes import CancelJob, DeleteJob, EditJob, RetryJob
+from taskforge.domain.errors import Conflict, KeyTaken
+from taskforge.domain.job import Inserted, JobStatus, new_job
+from taskforge.domain.outcome import Cancel, DeadLetter, Fail, HandBack, Retry, Skip, Snooze, Succeed, Transition
+from tests.engine.world import ERROR, World, refusal
+
+# --- Idempotency: for a time, whatever becomes of the job ---
+
+
+async def test_the_same_key_and_body_answer_with_the_first_job(world: World) -> None:
+    first = await world.enqueue(payload=1, idempotency_key="k")
+    assert await world.insert(new_job("default", "work", 1, idempotency_key="k")) == [Inserted(first, existed=True)]
+    assert await world.probe.count("jobs") == 1
+
+
+async def test_the_same_key_with_another_body_is_refused(world: World) -> None:
+    first = await world.enqueue(payload=1, idempotency_key="k")
+    [answer] = await world.insert(new_job("default", "work", 2, idempotency_key="k"))
+    taken = refusal(answer, KeyTaken)
+    assert (taken.key, taken.job) == ("k", first)
+    assert await world.probe.count("jobs") == 1
+
+
+async def test_the_key_outlives_the_job_but_not_its_time(world: World) -> None:
+    first, fence = await world.running(idempotency_key="k", idempotency_seconds=100)
+    body = await world.job(first)
+    again = new_job("default", body.job_type, idempotency_key="k", idempotency_seconds=100)
+    await world.finish(fence, Succeed())
+    world.clock.advance(99)
+    assert await world.insert(again) == [Inserted(first, existed=True)]
+    world.clock.advance(2)
+    [answer] = await world.insert(again)
+    assert isinstance(answer, Inserted)
+    assert not answer.existed
+    assert answer.job != first
+    assert await world.insert(again) == [Inserted(answer.job, existed=True)]
+
+
+async def test_an_expired_key_takes_a_new_body(world: World) -> None:
+    await world.enqueue(payload=1, idempotency_key="k", idempotency_seconds=10)
+    world.clock.advance(11)
+    await world.enqueue(payload=2, idempotency_key="k", idempotency_seconds=10)
+    refusal((await world.insert(new_job("default", "work", 1, idempotency_key="k")))[0], KeyTaken)
+
+
+async def test_keys_belong_to_their_project(world: World) -> None:
+    second = await world.probe.add_project("second")
+    await world.queue("default", project=second)
+    options = {"idempotency_key": "k", "unique_key": "u"}
+    first = await world.enqueue(payload=1, **options)
+    assert first != await world.enqueue(payload=2, project=second, **options)
+
+
+async def test_a_deleted_jobs_keys_are_free(world: World) -> None:
+    job, fence = await world.running(idempotency_key="k")
+    await world.finish(fence, Succeed())
+    await world.change(job, DeleteJob())
+    assert await world.enqueue(payload="other", idempotency_key="k") != job
+
+
+# --- Uniqueness: while the job is not over ---
+
+
+@pytest.mark.parametrize("status", [JobStatus.PENDING, JobStatus.SCHEDULED, JobStatus.PROCESSING])
+async def test_a_unique_key_is_held_while_the_job_is_unfinished(world: World, status: JobStatus) -> None:
+    holder = await world.bring(status, unique_key="u")
+    [answer] = await world.insert(new_job("default", "quite different", "body", unique_key="u"))
+    assert answer == Inserted(holder, existed=True)
+    assert await world.probe.count("jobs") == 1
+
+
+@pytest.mark.parametrize("ending", [Succeed(), Fail(ERROR, "no"), Cancel("no")])
+async def test_every_ending_releases_it(world: World, ending: Transition) -> None:
+    _, fence = await world.running(unique_key="u")
+    await world.finish(fence, ending)
+    await world.enqueue(unique_key="u")
+
+
+@pytest.mark.parametrize(
+    "transition", [Retry(5.0, ERROR), Retry(0.0, ERROR), Snooze(5.0, "later"), HandBack("stop"), Skip("not mine")]
+)
+async def test_a_job_that_lives_on_keeps_it(world: World, transition: Transition) -> None:
+    job, fence = await world.running(unique_key="u")
+    assert await world.finish(fence, transition) == []
+    assert await world.insert(new_job("default", "work", unique_key="u")) == [Inserted(job, existed=True)]
+
+
+async def test_a_dead_letter_releases_it(world: World) -> None:
+    dead = await world.queue("dead")
+    job, fence = await world.running(unique_key="u")
+    await world.finish(fence, DeadLetter(dead.id, ERROR, "no attempts left"))
+    assert await world.enqueue(unique_key="u") != job
+
+
+async def test_cancelling_and_expiring_before_the_start_release_it(world: World) -> None:
+    first = await world.enqueue(unique_key="u")
+    await world.change(first, CancelJob())
+    await world.enqueue(unique_key="u", expires=10)
+    world.clock.advance(11)
+    assert await world.engine.expire(10) == 1
+    await world.enqueue(unique_key="u")
+
+
+async def test_an_edit_keeps_it(world: World) -> None:
+    job = await world.enqueue(unique_key="u")
+    await world.change(job, EditJob(at=60.0))
+    await world.change(job, EditJob(priority=4))
+    assert await world.insert(new_job("default", "work", unique_key="u")) == [Inserted(job, existed=True)]
+
+
+async def test_a_retried_job_takes_its_key_again(world: World) -> None:
+    job = await world.bring(JobStatus.FAILED, unique_key="u")
+    await world.change(job, RetryJob())
+    assert await world.insert(new_job("default", "work", unique_key="u")) == [Inserted(job, existed=True)]
+
+
+async def test_a_retry_is_refused_while_another_job_holds_the_key(world: World) -> None:
+    job = await world.bring(JobStatus.FAILED, unique_key="u")
+    holder = await world.enqueue(unique_key="u")
+    before = await world.job(job)
+    refusal(await world.change(job, RetryJob()), Conflict)
+    assert await world.job(job) == before
+    await world.change(holder, CancelJob())
+    await world.change(job, RetryJob())
+    assert await world.status(job) is JobStatus.PENDING
+
+
+# --- Both, and batches ---
+
+
+async def test_within_one_batch_the_first_of_equal_keys_wins(world: World) -> None:
+    answers = await world.insert(
+        new_job("default", "work", 1, unique_key="u"),
+        new_job("default", "work", 2, unique_key="u"),
+        new_job("default", "work", 3, idempotency_key="i"),
+        new_job("default", "work", 3, idempotency_key="i"),
+        new_job("default", "work", 4, idempotency_key="i"),
+        new_job("default", "work", 5),
+    )
+    first, second, third, fourth, fifth, sixth = answers
+    assert isinstance(first, Inserted)
+    assert isinstance(third, Inserted)
+    assert (first.existed, third.existed) == (False, False)
+    assert second == Inserted(first.job, existed=True)
+    assert fourth == Inserted(third.job, existed=True)
+    assert refusal(fifth, KeyTaken).job == third.job
+    assert isinstance(sixth, Inserted)
+    assert await world.probe.count("jobs") == 3
+
+
+async def test_idempotency_is_asked_first(world: World) -> None:
+    once = await world.enqueue(payload=1, idempotency_key="i", unique_key="mine")
+    await world.enqueue(payload=2, unique_key="theirs")
+    same = new_job("default", "work", 1, idempotency_key="i", unique_key="mine")
+    other = new_job("default", "work", 1, idempotency_key="i", unique_key="theirs")
+    assert (await world.insert(same)) == [Inserted(once, existed=True)]
+    refusal((await world.insert(other))[0], KeyTaken)
+
+
+async def test_a_job_turned_away_by_its_unique_key_leaves_no_idempotency_key(world: World) -> None:
+    holder = await world.enqueue(payload=1, unique_key="u")
+    turned_away = new_job("default", "work", 2, unique_key="u", idempotency_key="i")
+    assert await world.insert(turned_away) == [Inserted(holder, existed=True)]
+    await world.change(holder, CancelJob())
+    [answer] = await world.insert(turned_away)
+    assert isinstance(answer, Inserted)
+    assert not answer.existed
+
+
+async def test_keys_may_be_as_long_as_allowed_and_look_alike(world: World) -> None:
+    jobs = {await world.enqueue(unique_key=key) for key in ("k" * 255, "k" * 254, "K" * 255, "k ", "k", "ключ")}
+    assert len(jobs) == 6

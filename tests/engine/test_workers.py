@@ -1,0 +1,223 @@
+from uuid import uuid4
+
+import pytest
+
+from taskforge.domain.errors import Conflict, Invalid, LeaseLost, NotFound
+from taskforge.domain.outcome import Succeed
+from taskforge.domain.worker import NewWorker, Registered, Sample, UpdateWorker, Worker, WorkerStatus
+from taskforge.storage.engine import Engine
+from tests.engine.world import World
+
+
+async def only(world: World) -> Worker:
+    [worker] = await world.engine.workers([1])
+    return worker
+
+
+async def test_a_worker_comes_back_as_it_presented_itself(world: World) -> None:
+    registered = await world.engine.register(
+        1,
+        NewWorker(
+            name="w",
+            worker_type="specialized_gpu",
+            role="render",
+            capabilities={"gpu": True, "nested": {"a": [1, 2.5]}},
+            queues=("default", "later"),
+            types=("render", "encode"),
+            max_concurrent_jobs=4,
+            version="1.2.3",
+            host="box",
+            pid=42,
+        ),
+        30,
+    )
+    worker = await only(world)
+    assert (worker.id, worker.incarnation, worker.project) == (registered.worker, registered.incarnation, 1)
+    assert (worker.name, worker.worker_type, worker.role) == ("w", "specialized_gpu", "render")
+    assert worker.capabilities == {"gpu": True, "nested": {"a": [1, 2.5]}}
+    assert (worker.queues, worker.types) == (("default", "later"), ("render", "encode"))
+    assert (worker.max_concurrent_jobs, worker.version, worker.host, worker.pid) == (4, "1.2.3", "box", 42)
+    assert (worker.lease_until, worker.last_heartbeat) == (world.clock.after(30), None)
+    assert (worker.registered_at, worker.active_jobs, worker.drain_mode) == (world.clock.now(), 0, False)
+
+
+async def test_none_and_nothing_are_kept_apart(world: World) -> None:
+    await world.worker("all")
+    await world.worker("none", queues=(), types=())
+    by_name = {worker.name: worker for worker in await world.engine.workers([1])}
+    assert (by_name["all"].queues, by_name["all"].types) == (None, None)
+    assert (by_name["none"].queues, by_name["none"].types) == ((), ())
+
+
+async def test_offline_until_the_first_renewal_but_free_to_claim(world: World) -> None:
+    job = await world.enqueue()
+    worker = await world.worker()
+    assert (await only(world)).status is WorkerStatus.OFFLINE
+    assert await world.claim_jobs(worker) == [job]
+    await world.engine.renew(worker.incarnation, 30, Sample(12.5, 1 << 33))
+    found = await only(world)
+    assert (found.status, found.last_heartbeat, found.active_jobs) == (WorkerStatus.ONLINE, world.clock.now(), 1)
+    assert (found.cpu_percent, found.memory_bytes) == (12.5, 1 << 33)
+
+
+async def test_a_worker_grows_unhealthy_in_silence_and_offline_without_a_lease(world: World) -> None:
+    worker = await world.worker()
+    await world.engine.renew(worker.incarnation, 60, Sample())
+    world.clock.advance(30)
+    assert (await only(world)).status is WorkerStatus.ONLINE
+    world.clock.advance(1)
+    assert (await only(world)).status is WorkerStatus.UNHEALTHY
+    world.clock.advance(29)
+    assert (await only(world)).status is WorkerStatus.OFFLINE
+
+
+async def test_draining_while_it_has_jobs_then_offline(world: World) -> None:
+    await world.enqueue()
+    worker = await world.worker()
+    claimed = await world.claim_one(worker)
+    assert not (await world.engine.renew(worker.incarnation, 60, Sample())).drain
+    changed = await world.engine.update_worker(1, UpdateWorker(worker=worker.worker, drain_mode=True))
+    assert (changed.status, changed.drain_mode) == (WorkerStatus.DRAINING, True)
+    assert (await world.engine.renew(worker.incarnation, 60, Sample())).drain
+    await world.finish(claimed.fence, Succeed())
+    assert (await only(world)).status is WorkerStatus.OFFLINE
+    await world.engine.update_worker(1, UpdateWorker(worker=worker.worker, drain_mode=False))
+    assert (await only(world)).status is WorkerStatus.ONLINE
+
+
+async def test_a_lease_is_renewed_from_now(world: World) -> None:
+    worker = await world.worker(lease=10)
+    for _ in range(5):
+        world.clock.advance(9)
+        await world.engine.renew(worker.incarnation, 10, Sample())
+        assert (await only(world)).lease_until == world.clock.after(10)
+
+
+async def test_a_lease_that_is_over_cannot_be_renewed(world: World) -> None:
+    worker = await world.worker(lease=10)
+    world.clock.advance(10)
+    with pytest.raises(LeaseLost):
+        await world.engine.renew(worker.incarnation, 10, Sample())
+    with pytest.raises(LeaseLost):
+        await world.engine.renew(uuid4(), 10, Sample())
+    world.clock.advance(-1)
+    await world.engine.renew(worker.incarnation, 10, Sample())
+
+
+# --- Identity and incarnations ---
+
+
+async def test_a_restart_is_the_same_worker_in_a_new_life(world: World) -> None:
+    first = await world.worker("w", lease=10)
+    world.clock.advance(11)
+    second = await world.worker("w", lease=10)
+    assert second.worker == first.worker
+    assert second.incarnation != first.incarnation
+    assert [worker.incarnation for worker in await world.engine.workers([1])] == [second.incarnation]
+    assert (await world.worker("other")).worker != first.worker
+
+
+async def test_both_lives_are_listed_while_both_leases_live(world: World) -> None:
+    first = await world.worker("w", lease=10)
+    world.clock.advance(1)
+    second = await world.worker("w", lease=30)
+    listed = {worker.incarnation for worker in await world.engine.workers([1])}
+    assert listed == {first.incarnation, second.incarnation}
+    world.clock.advance(10)
+    assert [worker.incarnation for worker in await world.engine.workers([1])] == [second.incarnation]
+
+
+async def test_a_new_life_inherits_no_jobs(world: World) -> None:
+    job = await world.enqueue()
+    first = await world.worker("w", lease=5)
+    claimed = await world.claim_one(first)
+    world.clock.advance(6)
+    second = await world.worker("w", lease=1e6)
+    assert [lapsed.fence for lapsed in await world.engine.lapsed(10)] == [claimed.fence]
+    assert await world.claim(second) == []
+    assert (await world.job(job)).worker == first.incarnation
+
+
+async def test_names_belong_to_their_project(world: World) -> None:
+    second = await world.probe.add_project("second")
+    ours, theirs = await world.worker("w"), await world.worker("w", project=second)
+    assert ours.worker != theirs.worker
+    assert [worker.id for worker in await world.engine.workers([1])] == [ours.worker]
+    assert [worker.id for worker in await world.engine.workers([second])] == [theirs.worker]
+    assert {worker.id for worker in await world.engine.workers([1, second])} == {ours.worker, theirs.worker}
+    assert await world.engine.workers([]) == []
+
+
+# --- Leaving ---
+
+
+async def test_a_worker_with_jobs_may_not_leave(world: World) -> None:
+    await world.enqueue()
+    worker = await world.worker()
+    claimed = await world.claim_one(worker)
+    with pytest.raises(Conflict):
+        await world.engine.deregister(worker.incarnation)
+    await world.finish(claimed.fence, Succeed())
+    await world.engine.deregister(worker.incarnation)
+    assert (await only(world)).status is WorkerStatus.OFFLINE
+    assert (await only(world)).lease_until == world.clock.now()
+    with pytest.raises(LeaseLost):
+        await world.claim(worker)
+    with pytest.raises(LeaseLost):
+        await world.engine.renew(worker.incarnation, 10, Sample())
+    assert (await world.worker((await only(world)).name)).worker == worker.worker
+
+
+async def test_an_unknown_worker_may_leave_unnoticed(world: World) -> None:
+    await world.engine.deregister(uuid4())
+    worker = await world.worker()
+    await world.engine.deregister(worker.incarnation)
+    await world.engine.deregister(worker.incarnation)
+
+
+# --- Changing ---
+
+
+async def test_an_update_changes_what_it_names(world: World, other: Engine) -> None:
+    worker = await world.worker("w", capabilities={"gpu": True})
+    world.clock.advance(5)
+    changed = await other.update_worker(
+        1, UpdateWorker(worker=worker.worker, name="renamed", max_concurrent_jobs=99)
+    )
+    assert (changed.name, changed.max_concurrent_jobs, changed.capabilities) == ("renamed", 99, {"gpu": True})
+    assert (changed.updated_at, changed.registered_at) == (world.clock.now(), world.clock.after(-5))
+    assert await only(world) == changed
+    changed = await other.update_worker(1, UpdateWorker(worker=worker.worker, capabilities={}))
+    assert (changed.name, changed.capabilities) == ("renamed", {})
+
+
+async def test_only_the_own_projects_workers_can_be_changed(world: World) -> None:
+    second = await world.probe.add_project("second")
+    theirs = await world.worker(project=second)
+    for target in (theirs.worker, uuid4()):
+        with pytest.raises(NotFound) as caught:
+            await world.engine.update_worker(1, UpdateWorker(worker=target, drain_mode=True))
+        assert caught.value.kind == "worker"
+    assert not (await world.engine.workers([second]))[0].drain_mode
+
+
+@pytest.mark.parametrize(
+    ("field", "worker"),
+    [
+        ("name", NewWorker(name="")),
+        ("name", NewWorker(name="n" * 101)),
+        ("worker_type", NewWorker(name="w", worker_type="huge")),
+        ("max_concurrent_jobs", NewWorker(name="w", max_concurrent_jobs=0)),
+        ("capabilities.x", NewWorker(name="w", capabilities={"x": float("nan")})),
+    ],
+)
+async def test_a_bad_worker_is_not_registered(world: World, field: str, worker: NewWorker) -> None:
+    with pytest.raises(Invalid) as caught:
+        await world.engine.register(1, worker, 30)
+    assert caught.value.field == field
+    assert await world.engine.workers([1]) == []
+
+
+async def test_registrations_are_told_apart(world: World) -> None:
+    registered: list[Registered] = [await world.worker() for _ in range(5)]
+    assert len({one.incarnation for one in registered} | {one.worker for one in registered}) == 10

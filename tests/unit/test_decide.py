@@ -1,0 +1,149 @@
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from taskforge.domain import outcome as o
+from taskforge.domain.ids import MAX_EPOCH
+from taskforge.domain.job import error_info
+from taskforge.domain.queue import QueueSettings
+
+ERROR = error_info("ValueError", "boom")
+DEAD = UUID(int=7)
+PLAIN = QueueSettings(retry_jitter=0.0)
+WITH_DEAD_LETTERS = QueueSettings(retry_jitter=0.0, dead_letter_queue_id=DEAD)
+FIRST = o.Attempt(attempt=1, max_attempts=3, crashes=0, epoch=1)
+LAST = o.Attempt(attempt=3, max_attempts=3, crashes=0, epoch=3)
+CRASHED_TWICE = o.Attempt(attempt=3, max_attempts=30, crashes=2, epoch=3)
+ASKED_TO_STOP = o.Attempt(attempt=1, max_attempts=3, crashes=0, epoch=1, cancel_requested=True)
+TOO_LATE = o.Attempt(attempt=1, max_attempts=3, crashes=0, epoch=1, deadline_passed=True)
+WORN_OUT = o.Attempt(attempt=1, max_attempts=3, crashes=0, epoch=MAX_EPOCH - 1)
+
+OUTCOMES = [
+    o.Success(b"1"),
+    o.Failure(ERROR),
+    o.TimedOut(5.0),
+    o.HeartbeatMissed(5.0),
+    o.Crashed("w"),
+    o.RetryAfter(9.0, ERROR),
+    o.FailForGood(ERROR),
+    o.SnoozeFor(9.0),
+    o.CancelOutcome(),
+    o.SkipOutcome(),
+    o.HandBackOutcome(),
+    o.DeadlinePassed(),
+]
+SPENDING = (o.Failure, o.TimedOut, o.HeartbeatMissed, o.Crashed, o.RetryAfter)
+
+# What follows each outcome, in the order of OUTCOMES.
+S, F, C, R, Z, H, K, D = o.Succeed, o.Fail, o.Cancel, o.Retry, o.Snooze, o.HandBack, o.Skip, o.DeadLetter
+TABLE = [
+    ("first try", FIRST, PLAIN, [S, R, R, R, R, R, F, Z, C, K, H, F]),
+    ("first try, dead letters", FIRST, WITH_DEAD_LETTERS, [S, R, R, R, R, R, F, Z, C, K, H, F]),
+    ("last try", LAST, PLAIN, [S, F, F, F, F, F, F, Z, C, K, H, F]),
+    ("last try, dead letters", LAST, WITH_DEAD_LETTERS, [S, D, D, D, D, D, F, Z, C, K, H, F]),
+    ("third crash", CRASHED_TWICE, PLAIN, [S, R, R, R, F, R, F, Z, C, K, H, F]),
+    ("third crash, dead letters", CRASHED_TWICE, WITH_DEAD_LETTERS, [S, R, R, R, D, R, F, Z, C, K, H, F]),
+    ("asked to stop", ASKED_TO_STOP, WITH_DEAD_LETTERS, [S, C, C, C, C, C, F, C, C, C, C, F]),
+    ("past its deadline", TOO_LATE, WITH_DEAD_LETTERS, [S, F, F, F, F, F, F, F, C, F, F, F]),
+    ("out of epochs", WORN_OUT, WITH_DEAD_LETTERS, [S, F, F, F, F, F, F, F, C, F, F, F]),
+]
+
+
+@pytest.mark.parametrize(
+    ("job", "policy", "outcome", "expected"),
+    [
+        pytest.param(job, policy, outcome, expected, id=f"{name}-{type(outcome).__name__}")
+        for name, job, policy, row in TABLE
+        for outcome, expected in zip(OUTCOMES, row, strict=True)
+    ],
+)
+def test_what_follows_an_outcome(
+    job: o.Attempt, policy: QueueSettings, outcome: o.Outcome, expected: type[o.Transition]
+) -> None:
+    assert isinstance(o.decide(job, outcome, policy, 0.5), expected)
+
+
+def test_the_table_covers_every_outcome() -> None:
+    assert {type(outcome) for outcome in OUTCOMES} == set(o.Outcome.__args__)
+
+
+def test_details_travel_with_the_decision() -> None:
+    assert o.decide(FIRST, o.Success(b"42"), PLAIN, 0.5) == o.Succeed(b"42")
+    assert o.decide(FIRST, o.Failure(ERROR), PLAIN, 0.5) == o.Retry(1.0, ERROR)
+    assert o.decide(FIRST, o.RetryAfter(9.0, ERROR), PLAIN, 0.5) == o.Retry(9.0, ERROR)
+    assert o.decide(FIRST, o.RetryAfter(-9.0, ERROR), PLAIN, 0.5) == o.Retry(0.0, ERROR)
+    assert o.decide(FIRST, o.SnoozeFor(4.0, "later"), PLAIN, 0.5) == o.Snooze(4.0, "later")
+    assert o.decide(FIRST, o.SnoozeFor(-4.0), PLAIN, 0.5) == o.Snooze(0.0, "snoozed")
+    assert o.decide(LAST, o.Failure(ERROR), PLAIN, 0.5) == o.Fail(ERROR, "no attempts left after 3")
+    assert o.decide(LAST, o.Failure(ERROR), WITH_DEAD_LETTERS, 0.5) == o.DeadLetter(
+        DEAD, ERROR, "no attempts left after 3"
+    )
+    assert o.decide(ASKED_TO_STOP, o.Failure(ERROR), PLAIN, 0.5) == o.Cancel("cancelled while processing")
+    poison = o.decide(CRASHED_TWICE, o.Crashed("w"), PLAIN, 0.5)
+    assert isinstance(poison, o.Fail)
+    assert poison.reason == "poison pill: its workers died 3 times"
+    late = o.decide(TOO_LATE, o.Failure(ERROR), PLAIN, 0.5)
+    assert isinstance(late, o.Fail)
+    assert (late.reason, late.error.type) == ("deadline passed", "DeadlinePassed")
+
+
+def test_only_a_crash_counts_as_one() -> None:
+    for outcome in OUTCOMES:
+        decided = o.decide(FIRST, outcome, PLAIN, 0.5)
+        if isinstance(decided, o.Retry):
+            assert decided.crashed == isinstance(outcome, o.Crashed)
+
+
+def test_the_last_exhausted_attempt_past_its_deadline_still_reaches_the_dead_letter_queue() -> None:
+    job = o.Attempt(attempt=3, max_attempts=3, crashes=0, epoch=3, deadline_passed=True)
+    assert isinstance(o.decide(job, o.Failure(ERROR), WITH_DEAD_LETTERS, 0.5), o.DeadLetter)
+
+
+ATTEMPTS = st.builds(
+    o.Attempt,
+    attempt=st.integers(1, 20),
+    max_attempts=st.integers(1, 20),
+    crashes=st.integers(0, 6),
+    epoch=st.integers(1, MAX_EPOCH),
+    cancel_requested=st.booleans(),
+    deadline_passed=st.booleans(),
+)
+POLICIES = st.sampled_from([PLAIN, WITH_DEAD_LETTERS, QueueSettings(max_crashes=1), QueueSettings(max_retries=0)])
+
+
+@given(ATTEMPTS, st.sampled_from(OUTCOMES), POLICIES, st.floats(0, 1, exclude_max=True))
+def test_the_answer_is_one_of_the_closed_set_and_never_exceeds_a_budget(
+    job: o.Attempt, outcome: o.Outcome, policy: QueueSettings, chance: float
+) -> None:
+    decided = o.decide(job, outcome, policy, chance)
+    assert isinstance(decided, o.Transition)
+    if isinstance(decided, o.Retry):
+        assert job.attempt < job.max_attempts
+        assert decided.delay >= 0
+        assert not decided.crashed or job.crashes + 1 < policy.max_crashes
+    if isinstance(decided, o.DeadLetter):
+        assert policy.dead_letter_queue_id is not None
+    if not isinstance(decided, o.Ending):
+        assert not job.cancel_requested
+        assert job.epoch < MAX_EPOCH - 1
+    if isinstance(outcome, o.Success):
+        assert decided == o.Succeed(outcome.result)
+
+
+@given(
+    st.lists(st.sampled_from([one for one in OUTCOMES if isinstance(one, SPENDING)]), min_size=50, max_size=50),
+    POLICIES,
+)
+def test_a_job_that_only_fails_ends_within_its_budget(outcomes: list[o.Outcome], policy: QueueSettings) -> None:
+    attempt, crashes = 0, 0
+    for outcome in outcomes:
+        attempt += 1
+        job = o.Attempt(attempt=attempt, max_attempts=policy.max_attempts, crashes=crashes, epoch=attempt)
+        decided = o.decide(job, outcome, policy, 0.5)
+        if not isinstance(decided, o.Retry):
+            break
+        crashes += decided.crashed
+    assert attempt <= policy.max_attempts
+    assert crashes < policy.max_crashes
