@@ -154,12 +154,8 @@ async def test_without_the_dead_letter_queue_the_job_fails_for_good(world: World
     await world.engine.change_queue(1, DeleteQueue(queue=dead.id))
     assert await world.finish(fence, DeadLetter(dead.id, ERROR, "no attempts left")) == []
     found = await world.job(job)
-    assert (found.status, found.queue, found.reason, found.error) == (
-        JobStatus.FAILED,
-        "default",
-        "no attempts left",
-        ERROR,
-    )
+    assert (found.status, found.queue, found.origin_queue, found.error) == (JobStatus.FAILED, "default", None, ERROR)
+    assert (found.reason or "").startswith("no attempts left")
     await world.enqueue(unique_key="u")
 
 

@@ -2,7 +2,8 @@ import pytest
 
 from taskforge.domain.changes import CancelJob, DeleteJob, EditJob, RetryJob
 from taskforge.domain.errors import Conflict, KeyTaken
-from taskforge.domain.job import Inserted, JobStatus, new_job
+from taskforge.domain.ids import IdMint
+from taskforge.domain.job import Inserted, JobStatus, NewJob, new_job
 from taskforge.domain.outcome import Cancel, DeadLetter, Fail, HandBack, Retry, Skip, Snooze, Succeed, Transition
 from tests.engine.world import ERROR, World, refusal
 
@@ -159,14 +160,33 @@ async def test_idempotency_is_asked_first(world: World) -> None:
     refusal((await world.insert(other))[0], KeyTaken)
 
 
-async def test_a_job_turned_away_by_its_unique_key_leaves_no_idempotency_key(world: World) -> None:
+async def test_the_idempotency_key_of_a_job_turned_away_stands_for_the_holder(world: World) -> None:
+    """The same request gets the same answer for as long as its key lasts, though the holder has ended by then."""
     holder = await world.enqueue(payload=1, unique_key="u")
     turned_away = new_job("default", "work", 2, unique_key="u", idempotency_key="i")
     assert await world.insert(turned_away) == [Inserted(holder, existed=True)]
     await world.change(holder, CancelJob())
-    [answer] = await world.insert(turned_away)
-    assert isinstance(answer, Inserted)
-    assert not answer.existed
+    assert await world.insert(turned_away) == [Inserted(holder, existed=True)]
+    refusal((await world.insert(new_job("default", "work", 3, idempotency_key="i")))[0], KeyTaken)
+    assert await world.probe.count("jobs") == 1
+
+
+@pytest.mark.parametrize("status", [JobStatus.PENDING, JobStatus.PROCESSING, JobStatus.FAILED])
+async def test_a_repeated_insert_takes_no_key_that_its_job_no_longer_holds(world: World, status: JobStatus) -> None:
+    identifier = IdMint(lambda: int(world.clock.now().timestamp() * 1000))()
+    job = NewJob(queue="default", job_type="work", payload=b"1", id=identifier, unique_key="u", idempotency_key="i")
+    assert await world.insert(job) == [Inserted(identifier)]
+    if status is not JobStatus.PENDING:
+        claimed = await world.claim_one(await world.worker())
+        if status is JobStatus.FAILED:
+            await world.finish(claimed.fence, Fail(ERROR, "no"))
+    assert await world.insert(job) == [Inserted(identifier, existed=True)]
+    world.clock.advance(2 * 86_400)
+    assert await world.insert(job) == [Inserted(identifier, existed=True)]
+    await world.probe.check_keys()
+    [other] = await world.insert(new_job("default", "work", unique_key="u"))
+    assert isinstance(other, Inserted)
+    assert other.existed == (status is not JobStatus.FAILED)
 
 
 async def test_keys_may_be_as_long_as_allowed_and_look_alike(world: World) -> None:

@@ -55,8 +55,9 @@ def meets(requires: str, capabilities: Mapping[str, Any]) -> bool:
         have = capabilities.get(name)
         conditions = wanted.items() if isinstance(wanted, dict) else [("==", wanted)]
         for sign, value in conditions:
+            compare = _COMPARE.get(sign)  # what came in through SQL was not checked: nobody can meet what nobody understands
             try:
-                if have is None or not _COMPARE[sign](have, value):
+                if have is None or compare is None or not compare(have, value):
                     return False
             except TypeError:
                 return False

@@ -64,6 +64,7 @@ class Catalog:
         self._by_key = {(lane.queue, lane.job_type, lane.priority, lane.requires): lane.number for lane in self.lanes.values()}
         self._open: dict[UUID, tuple[OpenLane, ...]] = {}
         live = self._by_name.values()
+        self.has_gates = any(queue.settings.is_gated for queue in live)
         self._dead_letter_targets = {queue.settings.dead_letter_queue_id for queue in live}
 
     def queue_named(self, project: int, name: str) -> Queue:

@@ -61,6 +61,10 @@ class Claimer(Store):
             else:
                 return []
 
+    def look_from_head(self) -> None:
+        for reach in self._reaches.values():
+            reach.from_head()
+
     async def _claim(
         self,
         connection: Connection,

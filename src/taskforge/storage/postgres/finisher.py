@@ -51,7 +51,10 @@ class Finisher(Claimer):
             calls.append(self._end(ending, lapsed=lapsed))
         if living:
             calls.append(self._again(living, lapsed=lapsed))
-        return [lost for losses in await asyncio.gather(*calls) for lost in losses]
+        lost = [lost for losses in await asyncio.gather(*calls) for lost in losses]
+        if (await self.catalog()).has_gates:
+            self.signals.send()  # an end may have made room under a limit
+        return lost
 
     async def turn(self, finishes: Sequence[Finish], claim: Claim) -> tuple[list[Lost], list[Claimed]]:
         """Finish and claim at once on two connections: one statement for both measured no faster at batches of 1,000."""
@@ -118,7 +121,8 @@ class Finisher(Claimer):
             return lost
         columns = [self._row(finish, workers, buried) for finish in living]
         rows = await self.fetch("again", *map(list, zip(*columns, strict=True)), _BOUNDS, self.bound_now(), lapsed)
-        if any(finish.transition for finish in living if not isinstance(finish.transition, Retry | Snooze)):
+        if any(not isinstance(finish.transition, Retry | Snooze) or finish.transition.delay <= 0 for finish in living):
+            self.look_from_head()
             self.signals.send()
         return lost + [Lost(row["fence"], row["cancel_requested"]) for row in rows]
 

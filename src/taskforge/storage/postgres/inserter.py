@@ -87,10 +87,10 @@ class Inserter(Store):
             await self.catalog(newer_than=newer_than)
             catalog = await self._with_lanes(jobs)
             answers, accepted = self._check(catalog, jobs)
-            if not accepted:
-                return answers
             rich = again or any(not _is_plain(jobs[index][1]) for index in accepted)
-            if within is not None:
+            if not accepted:
+                done = await self.value(_VERSION) == catalog.version
+            elif within is not None:
                 done = await self._store_rich(within, catalog, jobs, accepted, answers)
             elif rich:
                 async with self.transaction() as connection:
@@ -98,7 +98,8 @@ class Inserter(Store):
             else:
                 done = await self._store_plain(catalog, jobs, accepted, answers)
             if done:
-                self.signals.send()
+                if accepted:
+                    self.signals.send()
                 return answers
             newer_than = catalog.version
 
@@ -160,10 +161,10 @@ class Inserter(Store):
     ) -> bool:
         """Keys first, then the jobs that got theirs. Runs inside a transaction, the caller's or ours."""
         now = self.bound_now()
-        remaining = accepted
-        # A stale catalog is found before keys are taken, because a caller's transaction cannot be rolled back from here.
-        if await connection.fetchval(self.in_schema("select version from taskforge.catalog")) != catalog.version:
+        # A stale catalog is found before anything is written, because a caller's transaction cannot be rolled back from here.
+        if await connection.fetchval(self.in_schema(_VERSION)) != catalog.version:
             return False
+        remaining = await self._without_known(connection, jobs, accepted, answers)
         remaining = await self._take_keys(connection, IDEMPOTENT, jobs, remaining, answers)
         remaining = await self._take_keys(connection, UNIQUE, jobs, remaining, answers)
         if not remaining:
@@ -172,7 +173,6 @@ class Inserter(Store):
         rows = await connection.fetch(
             self.sql("insert"),
             *self._columns(catalog, jobs, remaining),
-            catalog.version,
             now,
             [codec.instant(job.at) for job in rich],
             [codec.seconds(job.at) for job in rich],
@@ -191,8 +191,23 @@ class Inserter(Store):
         for index in remaining:
             identifier = jobs[index][2]
             answers[index] = Inserted(identifier, identifier not in fresh)
-            fresh.discard(identifier)  # the same id twice in one batch: the second one existed
         return True
+
+    async def _without_known(
+        self, connection: Any, jobs: list[tuple[int, NewJob, UUID]], indexes: list[int], answers: list[Answer]
+    ) -> list[int]:
+        """Answer for jobs that are stored already, before they take keys a second time; of one id twice, the second is known."""
+        rows = await connection.fetch(self.sql("known_ids"), [jobs[index][2] for index in indexes])
+        known = {row["id"] for row in rows}
+        new = []
+        for index in indexes:
+            identifier = jobs[index][2]
+            if identifier in known:
+                answers[index] = Inserted(identifier, existed=True)
+            else:
+                known.add(identifier)
+                new.append(index)
+        return new
 
     async def _take_keys(
         self,
@@ -239,6 +254,9 @@ class Inserter(Store):
                 # The idempotency key was taken for a job that will not exist: it stands for the holder instead.
                 await connection.execute(self.sql("hand_over_key"), project, job.idempotency_key, holder)
         return free
+
+
+_VERSION = "select version from taskforge.catalog"
 
 
 def _is_plain(job: NewJob) -> bool:

@@ -33,7 +33,7 @@ async def migrate(connection: PoolConnectionProxy, schema: str) -> list[str]:
             )
         for migration in migrations(PACKAGE):
             if migration.number > done:
-                text = migration.sql if schema == "taskforge" else migration.sql.replace("taskforge.", f'"{schema}".')
+                text = migration.sql.replace("taskforge.", f'"{schema}".').replace("SCHEMA_", f"{schema}_")
                 await connection.execute(text)
                 await connection.execute(
                     f'insert into "{schema}".migrations (number, name) values ($1, $2)',

@@ -1,9 +1,11 @@
 """How far one worker's claims look into each lane: how many rows, and from where.
 
-Rows: a claim merges many lanes but takes only so many jobs, so each lane is asked for what it lately gave, doubled, and the
-statement takes only what is provably in order. From where: an idle transaction anywhere keeps dead rows alive, and a claim from
-the head of a lane then walks all of them (measured: 18k to 3k jobs/s within three minutes). When claims get slow, they seek past what was
-already taken and look from the head only as often as costs a twentieth of the time.
+How many: a claim merges many lanes but takes only so many jobs, so each lane is asked for what it lately gave, doubled, and the
+statement takes only what is provably in order.
+
+From where: an idle transaction anywhere keeps dead rows alive, and a claim from the head of a lane then walks all of them
+(measured: 18k to 3k jobs/s within three minutes). When claims stay slow they seek past what was already taken, and look from
+the head only as often as costs a twentieth of the time.
 """
 
 from collections import Counter
@@ -12,6 +14,7 @@ from collections.abc import Sequence
 SLOW_SECONDS = 0.010
 SLOW_SECONDS_PER_JOB = 0.000_030
 MOST_SECONDS_BETWEEN_RESCANS = 10.0
+SLOW_IN_A_ROW = 3  # one slow claim is a cold plan or a busy machine; dead rows are in the way of every claim
 LEAST_ROWS = 8
 
 
@@ -21,6 +24,11 @@ class Reach:
         self._taken: Counter[int] = Counter()
         self._rescan_at = 0.0
         self._from_head = True
+        self._slow = 0
+
+    def from_head(self) -> None:
+        """Something was put back at an old turn: the next claim looks from the head."""
+        self._rescan_at = 0.0
 
     def ask(self, lanes: Sequence[int], limit: int, now: float) -> tuple[list[int], list[int]]:
         """For each lane: the turn to seek past, and how many rows to look at."""
@@ -39,4 +47,6 @@ class Reach:
                 self._bounds[lane] = turn
         if self._from_head:
             slow = took > SLOW_SECONDS + SLOW_SECONDS_PER_JOB * len(taken)
-            self._rescan_at = now + min(MOST_SECONDS_BETWEEN_RESCANS, 20 * took) if slow else 0.0
+            self._slow = self._slow + 1 if slow else 0
+            if self._slow >= SLOW_IN_A_ROW:
+                self._rescan_at = now + min(MOST_SECONDS_BETWEEN_RESCANS, 20 * took)

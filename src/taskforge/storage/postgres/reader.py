@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from taskforge.domain.errors import NotFound
+from taskforge.domain.errors import NotFound, nearest
 from taskforge.domain.execution import Execution
 from taskforge.domain.ids import fence_of, job_of
 from taskforge.domain.job import Job, JobStatus
@@ -111,10 +111,10 @@ class Listing:
         # History stays readable when its queue is deleted; a name means the live queue.
         self.queues = [queue.number for queue in catalog.queues.values() if queue.project in projects]
         if wanted.queue is not None:
-            named = [number for number in self.queues if catalog.queues[number].name == wanted.queue]
-            self.queues = [number for number in named if catalog.queues[number].deleted_at is None]
+            live = {number: catalog.queues[number].name for number in self.queues if catalog.queues[number].deleted_at is None}
+            self.queues = [number for number, name in live.items() if name == wanted.queue]
             if not self.queues:
-                raise NotFound("queue", wanted.queue)
+                raise NotFound("queue", wanted.queue, nearest=nearest(wanted.queue, live.values()))
         self.lanes = [
             lane.number
             for lane in catalog.lanes.values()
@@ -205,7 +205,8 @@ class Listing:
         codes = [codec.JOB_CODE[status] for status in statuses] or list(codec.JOB_CODE.values())
         return (
             f"select t.job as id from taskforge.job_tags t where t.project = any ({self._argument(self.projects)}::int[]) "
-            f"and t.tag = {self._argument(tag)}{self._range('t.job')} and exists (select from taskforge.jobs_now j where j.id = t.job "
+            f"and t.tag = {self._argument(tag)}{self._range('t.job')} "
+            f"and exists (select from taskforge.jobs_now j where j.id = t.job "
             f"and j.status = any ({self._argument(codes)}::int[]) and j.queue = any ({self._argument(self.queues)}::int[])"
             f"{self._kind('j')}{self._due('j.due')}) order by t.job desc limit {most}"
         )

@@ -17,6 +17,7 @@ from taskforge.domain.changes import (
     Place,
     Remove,
     Standing,
+    check_change,
     note_on,
     plan,
 )
@@ -40,6 +41,7 @@ class Located(msgspec.Struct, frozen=True):
 
 class Steward(Finisher):
     async def change(self, projects: Sequence[int], jobs: Sequence[UUID], change: JobChange) -> list[Changed | Refused]:
+        check_change(change)
         answers: list[Changed | Refused] = []
         for start in range(0, len(jobs), AT_ONCE):
             answers += await self._change_some(projects, jobs[start : start + AT_ONCE], change)
@@ -67,6 +69,7 @@ class Steward(Finisher):
                 except TaskForgeError as error:
                     answers[job] = Refused(error)
         if placed:
+            self.look_from_head()
             self.signals.send()
         return [answers[job] for job in jobs]
 

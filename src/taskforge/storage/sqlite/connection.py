@@ -1,6 +1,7 @@
 """Opens connections to the file, and says in the product's words what SQLite refuses."""
 
 import sqlite3
+import time
 from pathlib import Path
 
 from taskforge.domain.errors import Conflict, StoreUnavailable, StoreUnsuitable, TaskForgeError
@@ -58,10 +59,26 @@ def connect_writer(path: Path, *, durable: bool) -> sqlite3.Connection:
         connection.execute("pragma cache_size = -65536")
         connection.execute(f"pragma wal_autocheckpoint = {CHECKPOINT_PAGES}")
         connection.execute(f"pragma journal_size_limit = {WAL_BYTES_KEPT}")
+        connection.execute("pragma busy_timeout = 0")  # from here on `begin` does the waiting
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def begin(connection: sqlite3.Connection, seconds: float) -> None:
+    """Take the file's write lock. SQLite's own waiting sleeps up to 0.1 s at a time, in which a busy neighbour takes the lock again
+    and again; asking every millisecond keeps several processes even."""
+    give_up = time.monotonic() + seconds
+    while True:
+        try:
+            connection.execute("begin immediate")
+        except sqlite3.OperationalError as error:
+            if not is_busy(error) or time.monotonic() > give_up:
+                raise
+            time.sleep(0.001)
+        else:
+            return
 
 
 def connect_reader(path: Path) -> sqlite3.Connection:

@@ -1,11 +1,10 @@
 """Brings a SQLite file up to date. Safe when several processes start at once: one migrates, the others wait for it."""
 
 import sqlite3
-import time
 from collections.abc import Iterator
 
 from taskforge.domain.errors import StoreUnsuitable
-from taskforge.storage.sqlite import connection as connections
+from taskforge.storage.sqlite.connection import begin
 from taskforge.storage.statements import migrations
 
 PACKAGE = "taskforge.storage.sqlite"
@@ -43,25 +42,6 @@ def check(connection: sqlite3.Connection) -> None:
         raise StoreUnsuitable(f"the file is at migration {found}, this release needs {known}; run `taskforge migrate`")
     if found > known:
         raise StoreUnsuitable(f"the file is at migration {found}, newer than this release knows ({known})")
-
-
-def begin(connection: sqlite3.Connection, seconds: float) -> None:
-    """Take the file's write lock. SQLite's own waiting sleeps up to 0.1 s at a time, in which a busy neighbour takes it again and
-    again; asking every millisecond keeps several processes even."""
-    give_up = time.monotonic() + seconds
-    connection.execute("pragma busy_timeout = 0")
-    try:
-        while True:
-            try:
-                connection.execute("begin immediate")
-            except sqlite3.OperationalError as error:
-                if not connections.is_busy(error) or time.monotonic() > give_up:
-                    raise
-                time.sleep(0.001)
-            else:
-                return
-    finally:
-        connection.execute("pragma busy_timeout = 5000")
 
 
 def _version(connection: sqlite3.Connection) -> int:

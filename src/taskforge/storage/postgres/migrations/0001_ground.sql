@@ -330,6 +330,125 @@ select setval(pg_get_serial_sequence('taskforge.projects', 'number'), 1);
 create function taskforge.last_fence(job uuid) returns uuid language sql immutable parallel safe
 return overlay(job::text placing 'ffffff' from 31)::uuid;
 
+-- Enqueue from SQL, inside the caller's transaction: psycopg, SQLAlchemy, Django, psql. The same rules as through Python, checked again
+-- here because nothing else stands in between. Returns the id of the job, or of the one that holds the same key.
+create function taskforge.enqueue(
+    queue text,
+    job_type text,
+    payload jsonb default 'null',
+    priority int default 0,
+    run_at timestamptz default null,
+    max_attempts int default null,
+    unique_key text default null,
+    idempotency_key text default null,
+    tags text[] default null,
+    deadline timestamptz default null,
+    expires_at timestamptz default null,
+    timeout_seconds double precision default null,
+    requires jsonb default null,
+    project text default 'default'
+) returns uuid language plpgsql set search_path = '' as $function$
+#variable_conflict use_variable
+declare
+    owner int;
+    target record;
+    lane_number int;
+    holder uuid;
+    holder_body bytea;
+    moment timestamptz := clock_timestamp();
+    body bytea;
+    random_hex text := encode(uuid_send(gen_random_uuid()), 'hex');
+    stamp_hex text := lpad(to_hex((extract(epoch from moment) * 1000)::bigint), 12, '0');
+    -- A UUIDv7 whose last 24 bits are free for the epoch.
+    job uuid := (stamp_hex || '7' || substr(random_hex, 14, 3) || substr(random_hex, 17, 10) || '000000')::uuid;
+    fence uuid := overlay(job::text placing '000001' from 31)::uuid;
+begin
+    if queue is null or length(queue) not between 1 and 100 then
+        raise exception 'queue: has % characters; use 1 to 100 characters', coalesce(length(queue), 0) using errcode = '22023';
+    elsif job_type is null or length(job_type) not between 1 and 100 then
+        raise exception 'job_type: has % characters; use 1 to 100 characters', coalesce(length(job_type), 0) using errcode = '22023';
+    elsif priority is null or priority not between 0 and 9 then
+        raise exception 'priority: is %; use a whole number from 0 to 9', priority using errcode = '22023';
+    elsif max_attempts < 1 or max_attempts > 10000 then
+        raise exception 'max_attempts: is %; use a whole number from 1 to 10,000', max_attempts using errcode = '22023';
+    elsif length(unique_key) not between 1 and 255 then
+        raise exception 'unique_key: has % characters; use 1 to 255 characters', length(unique_key) using errcode = '22023';
+    elsif length(idempotency_key) not between 1 and 255 then
+        raise exception 'idempotency_key: has % characters; use 1 to 255 characters', length(idempotency_key) using errcode = '22023';
+    elsif not timeout_seconds between 0.1 and 2592000 then
+        raise exception 'timeout_seconds: is %; use a number from 0.1 to 2,592,000', timeout_seconds using errcode = '22023';
+    elsif cardinality(tags) > 20 or exists (select from unnest(tags) as t (tag) where t.tag is null or length(t.tag) not between 1 and 100) then
+        raise exception 'tags: use at most 20, each of 1 to 100 characters' using errcode = '22023';
+    elsif requires is not null and jsonb_typeof(requires) <> 'object' then
+        raise exception 'requires: is a %; use an object such as {"gpu": true}', jsonb_typeof(requires) using errcode = '22023';
+    end if;
+    select p.number into owner from taskforge.projects p where p.name = project order by p.number limit 1;
+    select q.number, q.is_active, coalesce((q.settings ->> 'accept_while_paused')::boolean, false) as accepts,
+        coalesce((q.settings ->> 'payload_limit_bytes')::int, 262144) as payload_limit,
+        coalesce((q.settings ->> 'max_retries')::int + 1, 3) as budget
+    into target from taskforge.queues q where q.project = owner and q.name = queue and q.deleted_at is null;
+    if target.number is null then
+        raise exception 'queue % does not exist in project %', quote_literal(queue), quote_literal(project) using errcode = '22023',
+            hint = 'Queues declared in code are created when the application starts.';
+    elsif not target.is_active and not target.accepts then
+        raise exception 'queue % is paused and does not accept jobs; resume it or set accept_while_paused', quote_literal(queue) using errcode = '55000';
+    elsif octet_length(payload::text) > target.payload_limit then
+        raise exception 'payload: takes % bytes as JSON; queue % allows %', octet_length(payload::text), quote_literal(queue), target.payload_limit
+            using errcode = '22023';
+    end if;
+    if idempotency_key is not null then
+        body := sha256(convert_to(jsonb_build_array(queue, job_type, payload, priority, max_attempts, run_at, tags, requires, unique_key)::text, 'UTF8'));
+        insert into taskforge.keys as k (project, scope, key, job, body, until)
+        values (owner, 1, idempotency_key, job, body, moment + interval '1 day')
+        on conflict on constraint keys_pkey do update set
+            job = case when k.until <= moment then excluded.job else k.job end,
+            body = case when k.until <= moment then excluded.body else k.body end,
+            until = case when k.until <= moment then excluded.until else k.until end
+        returning k.job, k.body into holder, holder_body;
+        if holder <> job and holder_body is distinct from body then
+            raise exception 'idempotency_key: % was already used for job % with a different body; use a new key', quote_literal(idempotency_key), holder
+                using errcode = '23505';
+        elsif holder <> job then
+            return holder;
+        end if;
+    end if;
+    if unique_key is not null then
+        insert into taskforge.keys as k (project, scope, key, job) values (owner, 0, unique_key, job)
+        on conflict on constraint keys_pkey do update set job = k.job returning k.job into holder;
+        if holder <> job then
+            update taskforge.keys k set job = holder where k.project = owner and k.scope = 1 and k.key = idempotency_key;
+            return holder;
+        end if;
+    end if;
+    select l.number into lane_number from taskforge.lanes l
+    where l.queue = target.number and l.job_type = enqueue.job_type and l.priority = enqueue.priority
+        and l.requires = coalesce(enqueue.requires::text, '');
+    if lane_number is null then
+        insert into taskforge.lanes as l (project, queue, job_type, priority, requires)
+        values (owner, target.number, job_type, priority, coalesce(requires::text, ''))
+        on conflict on constraint lanes_queue_job_type_priority_requires_key do update set requires = excluded.requires
+        returning l.number into lane_number;
+        update taskforge.catalog set version = version + 1;
+    end if;
+    insert into taskforge.jobs (id, project, queue, job_type, priority, max_attempts, payload, deadline, expires_at, timeout_seconds, tags,
+        requires, unique_key, idempotency_key)
+    values (job, owner, target.number, job_type, priority, coalesce(max_attempts, target.budget), payload::json, deadline, expires_at,
+        timeout_seconds, nullif(tags, '{}'), requires::text, unique_key, idempotency_key);
+    insert into taskforge.job_tags (project, tag, job) select distinct owner, t.tag, job from unnest(tags) as t (tag);
+    if run_at > moment then
+        insert into taskforge.waiting (fence, job, project, lane, attempt, max_attempts, crashes, keyed, due, until)
+        values (fence, job, owner, lane_number, 0, coalesce(max_attempts, target.budget), 0, unique_key is not null, run_at, least(deadline, expires_at));
+    else
+        insert into taskforge.ready (fence, job, project, lane, attempt, max_attempts, crashes, keyed, turn, until)
+        values (fence, job, owner, lane_number, 0, coalesce(max_attempts, target.budget), 0, unique_key is not null,
+            (extract(epoch from moment) * 1e6)::bigint, least(deadline, expires_at));
+    end if;
+    -- PostgreSQL drops repetitions within one transaction, so a loop of enqueues signals once.
+    perform pg_notify('SCHEMA_work', '');
+    return job;
+end
+$function$;
+
 -- A job and where it stands, for readers.
 create view taskforge.jobs_now as
 select j.*, p.status, p.lane, p.fence, p.epoch, p.attempt, p.max_attempts as budget, p.crashes, p.due, p.turn, p.worker, p.claimed_at,

@@ -1,9 +1,9 @@
 -- Insert jobs with everything a job can have. An id that is already stored is left alone and not returned.
--- $1 ids · $2 first fences · $3 lanes · $4 max attempts · $5 payloads · $6 catalog version · $7 now (tests) · $8/$9 at (instant/seconds) ·
--- $10/$11 deadline · $12/$13 expiry · $14 timeouts · $15 tags (array literals) · $16 unique keys · $17 idempotency keys · $18 fairness
--- keys · $19 traces
+-- $1 ids · $2 first fences · $3 lanes · $4 max attempts · $5 payloads · $6 now (tests) · $7/$8 at (instant/seconds) ·
+-- $9/$10 deadline · $11/$12 expiry · $13 timeouts · $14 tags (array literals) · $15 unique keys · $16 idempotency keys · $17 fairness
+-- keys · $18 traces
 with clock as materialized (
-    select coalesce($7::timestamptz, clock_timestamp()) as now
+    select coalesce($6::timestamptz, clock_timestamp()) as now
 ),
 given as materialized (
     select x.job, x.fence, x.lane, x.max_attempts, x.payload, x.timeout, x.tags::text[] as tags, x.unique_key, x.idempotency_key,
@@ -11,13 +11,12 @@ given as materialized (
         coalesce(x.at, c.now + make_interval(secs => x.at_in)) as due,
         coalesce(x.deadline, c.now + make_interval(secs => x.deadline_in)) as deadline,
         coalesce(x.expires, c.now + make_interval(secs => x.expires_in)) as expires
-    from unnest($1::uuid[], $2::uuid[], $3::int[], $4::int[], $5::text[], $8::timestamptz[], $9::float8[], $10::timestamptz[],
-        $11::float8[], $12::timestamptz[], $13::float8[], $14::float8[], $15::text[], $16::text[], $17::text[], $18::text[], $19::text[])
+    from unnest($1::uuid[], $2::uuid[], $3::int[], $4::int[], $5::text[], $7::timestamptz[], $8::float8[], $9::timestamptz[],
+        $10::float8[], $11::timestamptz[], $12::float8[], $13::float8[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[])
         with ordinality as x (job, fence, lane, max_attempts, payload, at, at_in, deadline, deadline_in, expires, expires_in, timeout,
             tags, unique_key, idempotency_key, fairness_key, trace, position)
     join taskforge.lanes l on l.number = x.lane
     cross join clock c
-    where (select version from taskforge.catalog) = $6
 ),
 facts as (
     insert into taskforge.jobs (id, project, queue, job_type, priority, max_attempts, payload, deadline, expires_at, timeout_seconds, tags,
@@ -46,4 +45,4 @@ delayed as (
     select fence, job, project, lane, 0, max_attempts, 0, unique_key is not null, due, least(deadline, expires)
     from fresh where due > now
 )
-select job, (select version from taskforge.catalog) as version from fresh
+select job from fresh

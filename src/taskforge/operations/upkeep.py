@@ -1,0 +1,67 @@
+"""The slices that keep a store healthy: staging, rescue, expiry, folding, pruning. Any process runs them; none leads."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from taskforge.domain.errors import StoreUnavailable
+from taskforge.domain.outcome import Finish, decide
+from taskforge.storage.engine import Engine
+
+SLICE = 500
+FOLD_SECONDS = 5.0
+PRUNE_SECONDS = 60.0
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """What one round of upkeep did."""
+
+    staged: int = 0
+    rescued: int = 0
+    expired: int = 0
+
+
+class Upkeep:
+    def __init__(
+        self, engine: Engine, *, interval: float = 0.5, retention_days: float = 7.0, chance: Callable[[], float] = random.random
+    ) -> None:
+        self._engine = engine
+        self._interval = interval
+        self._retention_days = retention_days
+        self._chance = chance
+
+    async def once(self) -> Kept:
+        """Stage what is due, rescue what was lost, expire what is too late: one bounded slice each."""
+        return Kept(await self._engine.stage(SLICE), await self.rescue(), await self._engine.expire(SLICE))
+
+    async def rescue(self) -> int:
+        """Decide for workers that cannot any more, by the same function they use. The engine checks again that they cannot."""
+        lapsed = await self._engine.lapsed(SLICE)
+        finishes = [Finish(one.fence, decide(one.attempt, one.outcome, one.policy, self._chance())) for one in lapsed]
+        if not finishes:
+            return 0
+        return len(finishes) - len(await self._engine.finish(finishes, lapsed=True))
+
+    async def run(self) -> None:
+        """Go on until cancelled. A store that is away is tried again; several processes drift apart by jitter."""
+        await asyncio.gather(
+            self._every(self._interval, self.once),
+            self._every(FOLD_SECONDS, lambda: self._engine.fold(10 * SLICE)),
+            self._every(PRUNE_SECONDS, self._prune),
+        )
+
+    async def _prune(self) -> None:
+        more = True
+        while more:
+            more = (await self._engine.prune(self._retention_days, SLICE)).more
+            await asyncio.sleep(0.05)  # slices must not crowd out the jobs themselves
+
+    async def _every(self, seconds: float, act: Callable[[], Awaitable[object]]) -> None:
+        while True:
+            try:
+                await act()
+            except StoreUnavailable as error:
+                await asyncio.sleep(error.retry_after)
+            await asyncio.sleep(seconds * random.uniform(0.8, 1.2))

@@ -1,0 +1,148 @@
+"""Carries out what operators ask of jobs: locate, ask the domain what the change means, move."""
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any, assert_never
+from uuid import UUID
+
+from taskforge.domain.changes import AskToStop, Changed, End, Erase, JobChange, Move, Place, Remove, Standing, note_on, plan
+from taskforge.domain.errors import Conflict, Gone, NotFound, TaskForgeError
+from taskforge.domain.ids import created_at, fence_of, uuid_from_bytes
+from taskforge.domain.job import JobStatus, Refused
+from taskforge.storage.sqlite import codec
+from taskforge.storage.sqlite.ending import Waiter, end
+from taskforge.storage.sqlite.enqueue import UNIQUE
+from taskforge.storage.sqlite.keeper import sql
+from taskforge.storage.sqlite.ledger import Ledger
+from taskforge.storage.sqlite.transaction import Transaction
+
+
+def change(
+    transaction: Transaction, projects: Sequence[int], jobs: Sequence[UUID], wanted: JobChange
+) -> list[Changed | Refused]:
+    answers: dict[UUID, Changed | Refused] = {}
+    for job in dict.fromkeys(jobs):
+        try:
+            answers[job] = _change_one(transaction, projects, job, wanted)
+        except TaskForgeError as error:
+            answers[job] = Refused(error)
+    return [answers[job] for job in jobs]
+
+
+def _change_one(transaction: Transaction, projects: Sequence[int], job: UUID, wanted: JobChange) -> Changed:
+    cursor = transaction.connection.cursor()
+    cursor.row_factory = sqlite3.Row
+    row: Any = cursor.execute(sql("locate"), (job.bytes,)).fetchone()
+    if row is None or row["project"] not in projects:
+        raise _missing(transaction, job)
+    catalog = transaction.keeper.current()
+    origin = row["origin_queue"]
+    standing = Standing(
+        job=job,
+        status=codec.JOB_STATUSES[row["status"]],
+        queue=catalog.queues[row["queue"]].name,
+        priority=row["priority"],
+        attempt=row["attempt"],
+        max_attempts=row["budget"],
+        crashes=row["crashes"],
+        origin_queue=None if origin is None else catalog.queues[origin].name,
+        cancel_requested=bool(row["cancel_requested"]),
+    )
+    move = plan(wanted, standing)
+    status = _carry_out(transaction, row, standing, move)
+    return Changed(job, status, note_on(wanted, standing, move))
+
+
+def _missing(transaction: Transaction, job: UUID) -> TaskForgeError:
+    horizon = transaction.execute("select pruned_before from catalog").fetchone()[0]
+    if horizon is not None and codec.micros(created_at(job)) < horizon:
+        return Gone(job)
+    return NotFound("job", str(job))
+
+
+def _carry_out(transaction: Transaction, row: Any, standing: Standing, move: Move) -> JobStatus | None:
+    match move:
+        case End(status, reason, error):
+            end(transaction, [Waiter(row["fence"], codec.JOB_CODE[status], reason, codec.error_text(error))])
+            return status
+        case AskToStop():
+            transaction.execute("update running set cancel_requested = 1 where fence = ?", (row["fence"],))
+            return JobStatus.PROCESSING
+        case Place():
+            return _place(transaction, row, standing, move)
+        case Erase():
+            transaction.execute("update jobs set payload = null where id = ?", (row["id"],))
+            return standing.status
+        case Remove():
+            ledger = Ledger(transaction, transaction.keeper.current())
+            ledger.removed(row["queue"], row["status"])
+            ledger.write()
+            remove(transaction, row["queue"], [row["id"]])
+            return None
+        case _:
+            assert_never(move)
+
+
+def _place(transaction: Transaction, row: Any, standing: Standing, move: Place) -> JobStatus:
+    """Everything that can refuse the move comes before the first write: a refusal must leave no trace."""
+    queue = transaction.keeper.current().queue_named(row["project"], move.queue)
+    keyed = row["keyed"]
+    if standing.status.is_final and row["unique_key"] is not None:
+        _take_unique_key(transaction, row)
+        keyed = 1
+    lane = transaction.keeper.lane((queue.number, row["job_type"], move.priority, row["requires"] or ""))
+    if standing.status.is_final:
+        fence = _leave_finished(transaction, row)
+    else:
+        fence = row["fence"]
+        transaction.execute(f"delete from {'ready' if row['due'] is None else 'waiting'} where fence = ?", (fence,))  # noqa: S608
+    now, payload = transaction.now, codec.maybe_text(move.payload)
+    arguments = (queue.number, move.priority, payload, move.clear_origin, standing.status.is_final, now, row["id"])
+    deadline, expires = transaction.execute(sql("rewrite"), arguments).fetchone()
+    # A start-by time counts until the first start.
+    until = codec.earlier(deadline, expires) if codec.epoch(fence) == 1 else deadline
+    due, turn = codec.at(move.at, now), now
+    if move.at is None and not standing.status.is_final:
+        due, turn = row["due"], row["turn"]
+    budget = row["max_attempts"] if move.max_attempts is None else move.max_attempts
+    if due is not None and due > now:
+        values = (fence, row["project"], lane, move.attempt, budget, move.crashes, keyed, due, until)
+        transaction.execute(sql("add_waiting"), values)
+        return JobStatus.SCHEDULED
+    if turn is None:
+        turn = now
+    transaction.execute(
+        sql("put_ready"), (lane, turn, fence, row["project"], move.attempt, budget, move.crashes, keyed, until, None)
+    )
+    transaction.wakes = True
+    return JobStatus.PENDING
+
+
+def _take_unique_key(transaction: Transaction, row: Any) -> None:
+    key = row["unique_key"]
+    arguments = (codec.json([key]), row["project"], UNIQUE, transaction.now)
+    held = transaction.execute(sql("key_holders"), arguments).fetchone()
+    if held is not None:
+        job, holder = uuid_from_bytes(row["id"]), uuid_from_bytes(held[1])
+        raise Conflict(f"job {job} cannot run again: its unique key {key!r} is now held by job {holder}")
+    transaction.execute(sql("take_key"), (row["project"], UNIQUE, key, row["id"], None, None))
+
+
+def _leave_finished(transaction: Transaction, row: Any) -> bytes:
+    """Copy the last execution to history and return the fence of the next claim."""
+    identifier, at = row["id"], (row["queue"], row["id"])
+    transaction.execute(sql("keep_last_execution"), at)
+    last: int = transaction.execute("select coalesce(max(epoch), 0) from executions where job = ?", (identifier,)).fetchone()[0]
+    transaction.execute("delete from finished where queue = ? and job = ?", at)
+    ledger = Ledger(transaction, transaction.keeper.current())
+    ledger.removed(row["queue"], row["status"])
+    ledger.write()
+    return fence_of(uuid_from_bytes(identifier), last + 1).bytes
+
+
+def remove(transaction: Transaction, queue: int, jobs: Sequence[bytes]) -> None:
+    """All rows of finished jobs of one queue go."""
+    arguments = (b"".join(jobs), codec.positions(len(jobs)))
+    transaction.execute(sql("remove_finished"), (*arguments, queue))
+    for name in ("remove_tags", "remove_executions", "remove_logs", "remove_keys", "remove_jobs"):
+        transaction.execute(sql(name), arguments)

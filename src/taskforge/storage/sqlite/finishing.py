@@ -1,0 +1,239 @@
+"""Ends claims: every write here is about a job whose fence is in `running`, and says so when it is not."""
+
+from collections.abc import Sequence
+from typing import Any, assert_never
+
+from taskforge.domain.errors import NotFound
+from taskforge.domain.execution import Beat, ExecutionStatus
+from taskforge.domain.job import JobStatus
+from taskforge.domain.log import NewLine, split
+from taskforge.domain.outcome import Cancel, DeadLetter, Fail, Finish, HandBack, Lost, Retry, Skip, Snooze, Succeed
+from taskforge.domain.queue import Queue
+from taskforge.storage.catalog import Lane
+from taskforge.storage.sqlite import codec
+from taskforge.storage.sqlite.codec import Row, span
+from taskforge.storage.sqlite.keeper import sql
+from taskforge.storage.sqlite.ledger import Ledger
+from taskforge.storage.sqlite.transaction import Transaction
+
+_SUCCEEDED, _FAILED, _CANCELLED = (
+    codec.JOB_CODE[status] for status in (JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED)
+)
+_RETRIED = codec.EXECUTION_CODE[ExecutionStatus.RETRY_SCHEDULED]
+_RELEASED = codec.EXECUTION_CODE[ExecutionStatus.CANCELLED]
+_BURIED = codec.EXECUTION_CODE[ExecutionStatus.DEAD_LETTER]
+_ENDINGS = frozenset({Succeed, Fail, Cancel})
+
+
+def finish(transaction: Transaction, finishes: Sequence[Finish], *, lapsed: bool) -> list[Lost]:
+    return Finisher(transaction).finish(finishes, lapsed=lapsed)
+
+
+class Finisher:
+    """One batch of transitions."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+        self._now = transaction.now
+        self._catalog = transaction.keeper.current()
+        self._ledger = Ledger(transaction, self._catalog)
+        self._ended: list[tuple[Any, ...]] = []
+        self._ended_fences: list[bytes] = []
+        self._released: list[bytes] = []  # jobs whose unique keys are free again
+
+    def finish(self, finishes: Sequence[Finish], *, lapsed: bool) -> list[Lost]:
+        wanted: dict[bytes, Finish] = {}
+        for one in finishes:
+            wanted.setdefault(one.fence.bytes, one)  # a fence given twice counts once
+        # In the order of their keys: neighbours in `running` and `finished` are then touched together.
+        fences = sorted(wanted)
+        arguments = (b"".join(fences), codec.positions(len(fences)))
+        rows = self._transaction.execute(sql("claims_held"), arguments).fetchall()
+        if lapsed:
+            over = {row[0] for row in self._transaction.execute(sql("claims_lapsed"), (*arguments, self._now))}
+            rows = [row for row in rows if row[0] in over]
+        living: dict[bytes, Finish] = {}
+        refused: list[Lost] = []
+        for row in rows:
+            one = wanted.pop(row[0])
+            if type(one.transition) in _ENDINGS:
+                self._end(one, row)
+            elif row[6]:
+                refused.append(Lost(one.fence, cancel_requested=True))
+            else:
+                living[row[0]] = one
+        if living:
+            self._live_on(living, rows)
+        self._write()
+        return [Lost(one.fence) for one in wanted.values()] + refused
+
+    # --- Endings ---
+
+    def _end(self, one: Finish, row: Row, failure: Fail | None = None) -> None:
+        fence, lane, *_, keyed = row
+        transition = failure or one.transition
+        result = error = reason = None
+        if type(transition) is Succeed:
+            status = _SUCCEEDED
+            if transition.result is not None:
+                result = transition.result.decode()
+        elif type(transition) is Fail:
+            status, error, reason = _FAILED, codec.error_text(transition.error), transition.reason
+        else:
+            assert type(transition) is Cancel
+            status, reason = _CANCELLED, transition.reason
+        queue = self._catalog.lanes[lane].queue
+        job = fence[:13] + b"\0\0\0"
+        # An ended execution and the job it ends have the same code.
+        began = self._ran(one, row, status)
+        self._ended_fences.append(fence)
+        self._ended.append((queue, status, int.from_bytes(fence[13:]), began, result, error, reason))
+        self._ledger.ended(queue, status, job)
+        if keyed:
+            self._released.append(job)
+
+    def _ran(self, one: Finish, row: Row, status: int) -> int | None:
+        """Count the execution, and return when it began."""
+        _, lane, worker, turn, claimed_at, started_at, *_ = row
+        ran = one.ran
+        if ran is None:
+            began = started_at
+            duration = (self._now - (claimed_at if started_at is None else started_at)) / 1_000
+        else:
+            began = self._now - round(ran * 1_000_000)
+            duration = ran * 1_000
+        wait = (claimed_at - turn) / 1_000
+        self._ledger.ran(lane, worker, status, duration if duration > 0 else 0.0, wait if wait > 0 else 0.0)
+        return began  # type: ignore[no-any-return]
+
+    def _write(self) -> None:
+        execute = self._transaction.execute
+        if self._ended:
+            fences, count = b"".join(self._ended_fences), len(self._ended)
+            written = execute(sql("end"), (fences, codec.json(self._ended), self._now)).rowcount
+            gone = execute(sql("leave_running"), (fences, codec.positions(count))).rowcount
+            if not count == written == gone:
+                raise AssertionError(f"{count} claims ended, {written} written to history, {gone} removed")
+            # Room in a limited queue: its next job may be claimable now.
+            queues = {row[0] for row in self._ended}
+            self._transaction.wakes |= any(self._catalog.queues[queue].settings.is_gated for queue in queues)
+        if self._released:
+            execute(sql("free_keys"), (b"".join(self._released), codec.positions(len(self._released))))
+        self._ledger.write()
+
+    # --- Jobs that live on ---
+
+    def _live_on(self, living: dict[bytes, Finish], held: list[Row]) -> None:
+        arguments = (b"".join(living), codec.positions(len(living)))
+        numbers = {row[0]: row[1:] for row in self._transaction.execute(sql("claims_in_full"), arguments)}
+        ready: list[Row] = []
+        waiting: list[Row] = []
+        executions: list[Row] = []
+        moved: list[bytes] = []
+        for row in held:
+            one = living.get(row[0])
+            if one is None:
+                continue
+            fence, lane, worker, turn, claimed_at, _, _, keyed = row
+            project, attempt, max_attempts, crashes, deadline, skipped = numbers[fence]
+            status, delay, spent, error, reason = _RELEASED, None, attempt - 1, None, None
+            match one.transition:
+                case Retry(wait, info, crashed):
+                    status, delay, spent, error = _RETRIED, wait, attempt, codec.error_text(info)
+                    crashes += crashed
+                case Snooze(wait, why):
+                    delay, reason = wait, why
+                case HandBack(why):
+                    reason = why
+                case Skip(why):
+                    reason = why
+                    skipped = self._with_skipper(skipped, worker)
+                case DeadLetter(target, info, why):
+                    grave = self._grave(project, target)
+                    if grave is None:
+                        # What would have gone there has failed for good.
+                        self._end(one, row, Fail(info, f"{why}; its dead letter queue is gone"))
+                        continue
+                    status, delay, error, reason = _BURIED, 0.0, codec.error_text(info), why
+                    lane = self._bury(fence, lane, grave, keyed=keyed)
+                    spent, max_attempts, crashes, keyed = 0, grave.settings.max_attempts, 0, 0
+                    deadline = skipped = None
+                case Succeed() | Fail() | Cancel():
+                    raise AssertionError(one.transition)
+                case _:
+                    assert_never(one.transition)
+            began = self._ran(one, row, status)
+            executions.append(
+                (codec.job_bytes(fence), codec.epoch(fence), project, attempt, status, worker, claimed_at, began, self._now, reason, error)
+            )
+            following = codec.next_fence(fence)
+            # After the first start only the deadline counts as the time to start by.
+            if delay is not None and delay > 0:
+                due = self._now + span(delay)
+                waiting.append((following, project, lane, spent, max_attempts, crashes, keyed, due, deadline))
+            else:
+                stands = turn if delay is None else self._now + len(ready)
+                ready.append((lane, stands, following, project, spent, max_attempts, crashes, keyed, deadline, skipped))
+            moved.append(fence)
+        self._transaction.execute(sql("leave_running"), (b"".join(moved), codec.positions(len(moved))))
+        self._transaction.executemany(sql("add_execution"), executions)
+        self._transaction.executemany(sql("add_waiting"), waiting)
+        self._transaction.executemany(sql("put_ready"), ready)
+        self._transaction.wakes |= bool(ready)
+
+    def _with_skipper(self, skipped: str | None, incarnation: bytes) -> str | None:
+        row = self._transaction.execute("select id from workers where incarnation = ?", (incarnation,)).fetchone()
+        if row is None:
+            return skipped
+        return codec.json([*(codec.texts(skipped) or ()), row[0].hex()])
+
+    def _grave(self, project: int, target: Any) -> Queue | None:
+        try:
+            return self._catalog.queue_with_id(project, target)
+        except NotFound:
+            return None
+
+    def _bury(self, fence: bytes, number: int, grave: Queue, *, keyed: int) -> int:
+        """Change the facts of a dead letter and return its lane."""
+        lane: Lane = self._catalog.lanes[number]
+        job = codec.job_bytes(fence)
+        self._transaction.execute(sql("bury"), (grave.number, job))
+        if keyed:
+            self._released.append(job)
+        return self._transaction.keeper.lane((grave.number, lane.job_type, lane.priority, lane.requires))
+
+
+def beat(transaction: Transaction, beats: Sequence[Beat]) -> list[Lost]:
+    held = _held(transaction, [one.fence.bytes for one in beats])
+    rows = []
+    for one in beats:
+        began = None if one.started_seconds_ago is None else transaction.now - span(one.started_seconds_ago)
+        rows.append((transaction.now, began, one.progress, one.message, one.fence.bytes))
+    transaction.executemany(sql("beat"), [row for row in rows if row[-1] in held])
+    return [Lost(fence) for fence in dict.fromkeys(one.fence for one in beats) if fence.bytes not in held]
+
+
+def log(transaction: Transaction, lines: Sequence[NewLine]) -> list[Lost]:
+    held = _held(transaction, [line.fence.bytes for line in lines])
+    pieces = [piece for line in lines if line.fence.bytes in held for piece in split(line)]
+    if pieces:
+        last: int = transaction.execute("update log_numbers set last = last + ? returning last", (len(pieces),)).fetchone()[0]
+        rows = []
+        for number, piece in enumerate(pieces, last - len(pieces) + 1):
+            fence = piece.fence.bytes
+            logged_at = transaction.now - span(piece.seconds_ago)
+            metadata = codec.maybe_text(piece.metadata)
+            job, epoch, project = codec.job_bytes(fence), codec.epoch(fence), held[fence]
+            rows.append((job, number, epoch, project, int(piece.level), logged_at, piece.message, metadata))
+        transaction.executemany(sql("add_log"), rows)
+        # A line is a sign that the handler runs.
+        spoke = dict.fromkeys(piece.fence.bytes for piece in pieces)
+        text = "update running set heartbeat_at = ? where fence = ? and heartbeat_at is null"
+        transaction.executemany(text, [(transaction.now, fence) for fence in spoke])
+    return [Lost(fence) for fence in dict.fromkeys(line.fence for line in lines) if fence.bytes not in held]
+
+
+def _held(transaction: Transaction, fences: list[bytes]) -> dict[bytes, int]:
+    """The fences among these that are in `running`, and their projects."""
+    arguments = (b"".join(fences), codec.positions(len(fences)))
+    return {fence: project for fence, project, *_ in transaction.execute(sql("claims_in_full"), arguments)}

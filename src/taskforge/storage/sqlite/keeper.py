@@ -1,0 +1,100 @@
+"""Keeps the catalog that one connection remembers, and proves inside each transaction that it is still the newest."""
+
+import sqlite3
+from collections.abc import Iterable
+from uuid import UUID
+
+import msgspec
+
+from taskforge.domain.errors import LeaseLost
+from taskforge.storage.catalog import Catalog, Lane, LaneKey, OpenLane, Taker
+from taskforge.storage.sqlite import codec
+from taskforge.storage.statements import statement
+
+PACKAGE = "taskforge.storage.sqlite"
+
+
+def sql(name: str) -> str:
+    return statement(PACKAGE, name)
+
+
+class Reach(msgspec.Struct, frozen=True):
+    """A worker, the lanes it may take, best tier first, and their numbers as statements want them."""
+
+    taker: Taker
+    lanes: tuple[OpenLane, ...]
+    numbers: str
+
+
+class Keeper:
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._catalog: Catalog | None = None
+        self._reaches: dict[UUID, Reach] = {}
+
+    def forget(self) -> None:
+        """After a rollback, what is remembered may never have been; its version number may come to mean something else."""
+        self._catalog = None
+        self._reaches.clear()
+
+    def current(self) -> Catalog:
+        """The catalog as of the transaction that is open; no transaction can change it under the writer's."""
+        version: int = self._connection.execute("select version from catalog").fetchone()[0]
+        if self._catalog is None or self._catalog.version != version:
+            queues = self._connection.execute(_QUEUES).fetchall()
+            lanes = self._connection.execute(_LANES).fetchall()
+            self._catalog = Catalog(version, map(codec.queue, queues), (Lane(*row) for row in lanes))
+            self._reaches.clear()
+        return self._catalog
+
+    def raise_version(self) -> None:
+        self._connection.execute("update catalog set version = version + 1")
+
+    def with_lanes(self, keys: Iterable[LaneKey]) -> Catalog:
+        """A catalog that knows these lanes, made where they are new."""
+        catalog = self.current()
+        missing = [key for key in keys if catalog.lane(key) is None]
+        if not missing:
+            return catalog
+        rows = [(catalog.queues[key[0]].project, *key) for key in dict.fromkeys(missing)]
+        self._connection.executemany(sql("make_lane"), rows)
+        self.raise_version()
+        return self.current()
+
+    def lane(self, key: LaneKey) -> int:
+        number = self.current().lane(key)
+        if number is None:
+            number = self.with_lanes([key]).lane(key)
+        assert number is not None
+        return number
+
+    def reach(self, incarnation: UUID, now: int) -> Reach:
+        """What a worker may take, remembered for as long as the catalog stands; `LeaseLost` when its lease does not."""
+        row = self._connection.execute("select lease_until from workers where incarnation = ?", (incarnation.bytes,)).fetchone()
+        if row is None or row[0] <= now:
+            self._reaches.pop(incarnation, None)
+            what = "is not registered" if row is None else "lost its lease"
+            raise LeaseLost(f"worker incarnation {incarnation} {what}; register again")
+        catalog = self.current()
+        reach = self._reaches.get(incarnation)
+        if reach is None:
+            taker = codec.taker(self._connection.execute(_TAKER, (incarnation.bytes,)).fetchone())
+            lanes = catalog.open_lanes(taker)
+            reach = Reach(taker, lanes, codec.json([lane.number for lane in lanes]))
+            self._reaches[incarnation] = reach
+        return reach
+
+    def live_takers(self, now: int) -> list[Taker]:
+        """Every worker whose lease is alive."""
+        rows = self._connection.execute(f"{_ALL_TAKERS} where lease_until > ?", (now,)).fetchall()
+        return [codec.taker(row) for row in rows]
+
+
+_QUEUES = """
+select number, id, project, name, description, priority, settings, is_active, version, created_at, updated_at, deleted_at from queues
+"""
+_LANES = "select number, project, queue, job_type, priority, requires from lanes"
+_ALL_TAKERS = """
+select id, incarnation, project, worker_type, role, capabilities, queues, types, drain_mode, healthy from workers
+"""
+_TAKER = f"{_ALL_TAKERS} where incarnation = ?"

@@ -1,0 +1,60 @@
+"""Keeps the books of one transaction: tallies of finished jobs, events for the outbox, rollups of executions."""
+
+from bisect import bisect_right
+
+from taskforge.domain.execution import BUCKET_BOUNDS
+from taskforge.storage.catalog import Catalog
+from taskforge.storage.sqlite.codec import JOB_STATUSES, SECOND
+from taskforge.storage.sqlite.keeper import sql
+from taskforge.storage.sqlite.transaction import Transaction
+
+_MINUTE = 60 * SECOND
+
+
+class Ledger:
+    def __init__(self, transaction: Transaction, catalog: Catalog) -> None:
+        self._transaction = transaction
+        self._catalog = catalog
+        self._ended: dict[tuple[int, int], list[bytes]] = {}
+        self._removed: dict[tuple[int, int], int] = {}
+        self._rollups: dict[tuple[int, bytes, int, int, int], list[float]] = {}
+
+    def ended(self, queue: int, status: int, job: bytes) -> None:
+        """The job reached a final status: it counts, and readers of the outbox hear of it."""
+        jobs = self._ended.get((queue, status))
+        if jobs is None:
+            self._ended[queue, status] = [job]
+        else:
+            jobs.append(job)
+
+    def removed(self, queue: int, status: int) -> None:
+        """The job left its final status, or the store."""
+        self._removed[queue, status] = self._removed.get((queue, status), 0) + 1
+
+    def ran(self, lane: int, worker: bytes, status: int, duration_ms: float, wait_ms: float) -> None:
+        """An execution ended."""
+        key = (lane, worker, status, bisect_right(BUCKET_BOUNDS, duration_ms), bisect_right(BUCKET_BOUNDS, wait_ms))
+        sums = self._rollups.get(key)
+        if sums is None:
+            self._rollups[key] = [1, duration_ms, wait_ms]
+        else:
+            sums[0] += 1
+            sums[1] += duration_ms
+            sums[2] += wait_ms
+
+    def write(self) -> None:
+        now, queues, lanes = self._transaction.now, self._catalog.queues, self._catalog.lanes
+        minute = now - now % _MINUTE
+        tallies = [(queues[queue].project, queue, status, len(jobs)) for (queue, status), jobs in self._ended.items()]
+        tallies += [(queues[queue].project, queue, status, -count) for (queue, status), count in self._removed.items()]
+        events = [
+            (queues[queue].project, f"job.{JOB_STATUSES[status]}", queue, now, b"".join(jobs))
+            for (queue, status), jobs in self._ended.items()
+        ]
+        rollups = [
+            (lanes[lane].project, lanes[lane].queue, lane, worker, minute, status, duration_bucket, wait_bucket, *sums)
+            for (lane, worker, status, duration_bucket, wait_bucket), sums in self._rollups.items()
+        ]
+        for name, rows in (("tally", tallies), ("event", events), ("rollup", rollups)):
+            if rows:
+                self._transaction.executemany(sql(name), rows)

@@ -1,0 +1,127 @@
+"""Answers questions, each from one snapshot of the file."""
+
+import sqlite3
+from collections.abc import Sequence
+from uuid import UUID
+
+from taskforge.domain.execution import Execution
+from taskforge.domain.ids import fence_of, uuid_from_bytes
+from taskforge.domain.job import Job
+from taskforge.domain.log import Level, Line
+from taskforge.domain.outcome import Attempt, Crashed, DeadlinePassed, HeartbeatMissed, Outcome, TimedOut
+from taskforge.domain.query import Event, QueueStats
+from taskforge.domain.queue import Queue
+from taskforge.storage.engine import Lapsed
+from taskforge.storage.sqlite import codec
+from taskforge.storage.sqlite.codec import SECOND
+from taskforge.storage.sqlite.keeper import Keeper, sql
+
+
+class Snapshot:
+    """A reader's transaction: all its statements see the file as it was at the first of them."""
+
+    __slots__ = ("connection", "execute", "keeper", "now")
+
+    def __init__(self, connection: sqlite3.Connection, keeper: Keeper, now: int) -> None:
+        self.connection = connection
+        self.execute = connection.execute
+        self.keeper = keeper
+        self.now = now
+
+
+def get(snapshot: Snapshot, projects: Sequence[int], jobs: Sequence[UUID]) -> list[Job]:
+    unique = list(dict.fromkeys(jobs))
+    catalog = snapshot.keeper.current()
+    cursor = snapshot.connection.cursor()
+    cursor.row_factory = sqlite3.Row
+    rows = cursor.execute(sql("get"), (codec.ids(unique), codec.positions(len(unique)))).fetchall()
+    return [codec.job(row, catalog) for row in rows if row["project"] in projects]
+
+
+def executions(snapshot: Snapshot, projects: Sequence[int], job: UUID) -> list[Execution]:
+    rows = snapshot.execute(sql("executions"), (job.bytes, fence_of(job, 0xFFFFFF).bytes, codec.json(list(projects)))).fetchall()
+    # Earlier and last executions are kept by epoch, which only here becomes a fence again.
+    made = [(row[0] if isinstance(row[0], bytes) else fence_of(job, row[0]).bytes, *row[1:]) for row in rows]
+    return [codec.execution(row) for row in sorted(made)]
+
+
+def active_executions(snapshot: Snapshot, projects: Sequence[int], *, timed_out: bool, limit: int) -> list[Execution]:
+    arguments = (codec.json(list(projects)), timed_out, snapshot.now, limit)
+    return [codec.execution(row) for row in snapshot.execute(sql("active_executions"), arguments).fetchall()]
+
+
+def logs(
+    snapshot: Snapshot, projects: Sequence[int], job: UUID, *, least: Level, after: int, limit: int, offset: int
+) -> list[Line]:
+    arguments = (job.bytes, codec.json(list(projects)), int(least), after, limit, offset)
+    return [
+        Line(number, fence_of(job, epoch), Level(level), message, codec.raw(metadata), codec.moment(logged_at))
+        for number, epoch, level, message, metadata, logged_at in snapshot.execute(sql("logs"), arguments)
+    ]
+
+
+def events(snapshot: Snapshot, after: int, limit: int) -> list[Event]:
+    made = []
+    for number, project, topic, queue, at, jobs in snapshot.execute(sql("events"), (after, limit)):
+        ids = tuple(uuid_from_bytes(jobs[start : start + 16]) for start in range(0, len(jobs), 16))
+        made.append(Event(number, project, topic, queue, ids, codec.moment(at)))
+    return made
+
+
+def queues(snapshot: Snapshot, projects: Sequence[int]) -> list[Queue]:
+    found = snapshot.keeper.current().queues.values()
+    live = [queue for queue in found if queue.project in projects and queue.deleted_at is None]
+    return sorted(live, key=lambda queue: (queue.name, queue.id))
+
+
+def stats(snapshot: Snapshot, projects: Sequence[int]) -> list[QueueStats]:
+    """Places are counted; finished jobs come from tallies, whose cost does not grow with history."""
+    queue_of = {lane.number: lane.queue for lane in snapshot.keeper.current().lanes.values() if lane.project in projects}
+    counts: dict[int, dict[str, int]] = {}
+    oldest: dict[int, int] = {}
+    for lane, count, turn in snapshot.execute("select lane, count(*), min(turn) from ready group by lane"):
+        queue = queue_of.get(lane)
+        if queue is not None:
+            _count(counts, queue, "pending", count)
+            oldest[queue] = min(turn, oldest.get(queue, turn))
+    for table, name in (("waiting", "scheduled"), ("running", "processing")):
+        for lane, count in snapshot.execute(f"select lane, count(*) from {table} group by lane"):  # noqa: S608
+            if lane in queue_of:
+                _count(counts, queue_of[lane], name, count)
+    for queue, status, count in snapshot.execute(sql("tallied")):
+        _count(counts, queue, codec.JOB_STATUSES[status].value, count)
+    return [
+        QueueStats(
+            queue=queue.name,
+            queue_id=queue.id,
+            is_active=queue.is_active,
+            oldest_pending_seconds=max(0.0, (snapshot.now - oldest[queue.number]) / SECOND) if queue.number in oldest else None,
+            **counts.get(queue.number, {}),
+        )
+        for queue in queues(snapshot, projects)
+    ]
+
+
+def _count(counts: dict[int, dict[str, int]], queue: int, name: str, count: int) -> None:
+    of_queue = counts.setdefault(queue, {})
+    of_queue[name] = of_queue.get(name, 0) + count
+
+
+def lapsed(snapshot: Snapshot, limit: int) -> list[Lapsed]:
+    catalog = snapshot.keeper.current()
+    found = []
+    for row in snapshot.execute(sql("lapsed"), (snapshot.now, limit)):
+        fence, lane, attempt, max_attempts, crashes, cancel, timeout, beat, name, worker, why, deadline_passed = row
+        outcome: Outcome
+        if why == 0:
+            outcome = DeadlinePassed()
+        elif why == 1:
+            outcome = Crashed(str(uuid_from_bytes(worker)) if name is None else name)
+        elif why == 2:
+            outcome = TimedOut(timeout)
+        else:
+            outcome = HeartbeatMissed(beat)
+        standing = Attempt(attempt, max_attempts, crashes, codec.epoch(fence), bool(cancel), bool(deadline_passed))
+        settings = catalog.queues[catalog.lanes[lane].queue].settings
+        found.append(Lapsed(uuid_from_bytes(fence), standing, outcome, settings))
+    return found

@@ -1,0 +1,2 @@
+-- Unique keys of jobs that are over. ?1 job ids, one behind the other · ?2 a list as long
+delete from keys where scope = 0 and job in (select substr(?1, i.key * 16 + 1, 16) from json_each(?2) i)

@@ -1,0 +1,3 @@
+-- Claim, third step: remove from ready what is now in running. ?1 lane · ?2 turn and ?3 fence of the last · ?4 the worker's id in hexadecimal
+delete from ready
+where lane = ?1 and (turn, fence) <= (?2, ?3) and (skipped is null or instr(skipped, ?4) = 0)

@@ -1,0 +1,9 @@
+-- The newest incarnation of each worker, and older ones whose lease is alive. ?1 projects · ?2 now
+select w.*, coalesce(r.active, 0) as active
+from workers w
+left join (select worker, count(*) as active from running group by worker) r on r.worker = w.incarnation
+where w.project in (select value from json_each(?1))
+  and (w.lease_until > ?2 or w.incarnation = (
+        select n.incarnation from workers n
+        where n.project = w.project and n.name = w.name order by n.registered_at desc, n.incarnation desc limit 1))
+order by w.name, w.registered_at, w.incarnation

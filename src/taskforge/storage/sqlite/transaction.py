@@ -1,0 +1,36 @@
+"""What one call works with inside the writer's transaction."""
+
+import sqlite3
+from collections.abc import Callable
+from datetime import datetime
+from uuid import UUID
+
+from taskforge.domain.ids import IdMint
+from taskforge.storage.sqlite.codec import micros
+from taskforge.storage.sqlite.keeper import Keeper
+
+
+class Transaction:
+    """Made anew for each call, so that every call has one `now` and is known to have made work or not."""
+
+    __slots__ = ("connection", "execute", "executemany", "keeper", "mint", "now", "wakes")
+
+    def __init__(self, connection: sqlite3.Connection, keeper: Keeper, mint: Callable[[], UUID], now: int) -> None:
+        self.connection = connection
+        self.execute = connection.execute
+        self.executemany = connection.executemany
+        self.keeper = keeper
+        self.mint = mint
+        self.now = now
+        self.wakes = False  # set by a call after which jobs may be claimable
+
+
+class Stamp:
+    """The injected clock as microseconds, and ids stamped with it."""
+
+    def __init__(self, clock: Callable[[], datetime], mint: Callable[[], UUID] | None = None) -> None:
+        self._clock = clock
+        self.mint = mint or IdMint(lambda: micros(clock()) // 1_000)
+
+    def now(self) -> int:
+        return micros(self._clock())

@@ -1,0 +1,81 @@
+"""Registers workers and keeps their leases."""
+
+import sqlite3
+from collections.abc import Sequence
+from uuid import UUID
+
+from taskforge.domain.errors import Conflict, LeaseLost, NotFound
+from taskforge.domain.ids import uuid_from_bytes
+from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, UpdateWorker, Worker, check_worker
+from taskforge.storage.sqlite import codec
+from taskforge.storage.sqlite.codec import span
+from taskforge.storage.sqlite.keeper import sql
+from taskforge.storage.sqlite.transaction import Transaction
+
+
+def register(transaction: Transaction, project: int, worker: NewWorker, lease_seconds: float) -> Registered:
+    check_worker(worker)
+    if transaction.execute("select 1 from projects where number = ?", (project,)).fetchone() is None:
+        raise NotFound("project", str(project))
+    before = transaction.execute(sql("worker_named"), (project, worker.name)).fetchone()
+    identity = transaction.mint() if before is None else uuid_from_bytes(before[0])
+    incarnation, now = transaction.mint(), transaction.now
+    transaction.execute(
+        sql("register"),
+        (
+            incarnation.bytes,
+            identity.bytes,
+            project,
+            worker.name,
+            worker.worker_type,
+            worker.role,
+            codec.json(worker.capabilities),
+            None if worker.queues is None else codec.json(worker.queues),
+            None if worker.types is None else codec.json(worker.types),
+            worker.max_concurrent_jobs,
+            worker.version,
+            worker.host,
+            worker.pid,
+            now + span(lease_seconds),
+            now,
+        ),
+    )
+    return Registered(identity, incarnation)
+
+
+def renew(transaction: Transaction, incarnation: UUID, lease_seconds: float, sample: Sample) -> Renewed:
+    now, key = transaction.now, incarnation.bytes
+    row = transaction.execute("select lease_until, drain_mode, healthy from workers where incarnation = ?", (key,)).fetchone()
+    if row is None or row[0] <= now:
+        raise LeaseLost(f"the lease of worker incarnation {incarnation} is over; register again")
+    values = (now + span(lease_seconds), now, sample.cpu_percent, sample.memory_bytes, sample.healthy, key)
+    transaction.execute(sql("renew"), values)
+    if bool(row[2]) != sample.healthy:
+        transaction.keeper.raise_version()
+    asked = transaction.execute("select fence from running where worker = ? and cancel_requested", (key,)).fetchall()
+    return Renewed(bool(row[1]), tuple(uuid_from_bytes(fence) for (fence,) in asked))
+
+
+def deregister(transaction: Transaction, incarnation: UUID) -> None:
+    busy = transaction.execute("select count(*) from running where worker = ?", (incarnation.bytes,)).fetchone()[0]
+    if busy:
+        raise Conflict(f"worker incarnation {incarnation} still runs {busy} jobs; drain it first")
+    transaction.execute(sql("deregister"), (transaction.now, incarnation.bytes))
+
+
+def update_worker(transaction: Transaction, project: int, change: UpdateWorker) -> Worker:
+    check_worker(change)
+    capabilities = None if change.capabilities is None else codec.json(change.capabilities)
+    values = (change.name, change.max_concurrent_jobs, capabilities, change.drain_mode, transaction.now, change.worker.bytes, project)
+    if not transaction.execute(sql("update_worker"), values).rowcount:
+        raise NotFound("worker", str(change.worker))
+    transaction.keeper.raise_version()
+    transaction.wakes = True  # a worker that no longer drains may find jobs
+    found = list_workers(transaction.connection, [project], transaction.now)
+    return next(worker for worker in reversed(found) if worker.id == change.worker)
+
+
+def list_workers(connection: sqlite3.Connection, projects: Sequence[int], now: int) -> list[Worker]:
+    cursor = connection.cursor()
+    cursor.row_factory = sqlite3.Row
+    return [codec.worker(row, now) for row in cursor.execute(sql("workers"), (codec.json(list(projects)), now)).fetchall()]

@@ -1,0 +1,254 @@
+"""Writes. One thread per process owns the connection that writes; calls that wait together share one transaction.
+
+The thread takes whatever is queued, runs it between one `begin immediate` and one `commit`, and only then lets the callers know:
+the commit's fsync is the acknowledgement of them all. A call that fails is rolled back alone, to its savepoint. When the store itself fails
+(disk full, I/O error, a commit that did not come through), everyone in the group hears `StoreUnavailable` and nothing is acknowledged.
+"""
+
+import asyncio
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from taskforge.domain.errors import StoreUnavailable
+from taskforge.storage.sqlite.connection import begin, connect_writer, is_away, is_busy, translated
+from taskforge.storage.sqlite.keeper import Keeper
+from taskforge.storage.sqlite.transaction import Stamp, Transaction
+
+T = TypeVar("T")
+BUSY_SECONDS = 5.0
+BUSY_TRIES = 3
+# A group stops taking calls after this long, so that its first caller and other processes do not wait for a whole backlog.
+GROUP_SECONDS = 0.02
+JOINED_AT_MOST = 2_000
+
+
+class Call:
+    """One caller's wish. Neighbouring calls with the same `work` and a list of `items` become one piece of work."""
+
+    __slots__ = ("error", "future", "items", "result", "work")
+
+    def __init__(self, work: Callable[..., Any], items: Sequence[Any] | None, future: "asyncio.Future[Any]") -> None:
+        self.work = work
+        self.items = items
+        self.future = future
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def settle(self) -> None:
+        if self.future.done():
+            return  # its caller was cancelled
+        if self.error is None:
+            self.future.set_result(self.result)
+        else:
+            self.future.set_exception(self.error)
+
+
+class Writer:
+    def __init__(self, path: Path, stamp: Stamp, woken: Callable[[], None], *, durable: bool) -> None:
+        self._path = path
+        self._stamp = stamp
+        self._woken = woken
+        self._durable = durable
+        self._queue: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._connection: sqlite3.Connection | None = None
+        self._keeper: Keeper | None = None
+        self._lock = threading.Lock()
+        self._stopping = False
+
+    # --- Callers ---
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="taskforge-sqlite-writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, work: Callable[[Transaction], T]) -> "asyncio.Future[T]":
+        return self._put(work, None)
+
+    def submit_items(self, work: Callable[[Transaction, list[Any]], list[T]], items: Sequence[Any]) -> "asyncio.Future[list[T]]":
+        """Like `submit`, for work that answers for each item: neighbours with the same work are joined."""
+        return self._put(work, items)
+
+    def _put(self, work: Callable[..., Any], items: Sequence[Any] | None) -> "asyncio.Future[Any]":
+        future = asyncio.get_running_loop().create_future()
+        # Nothing may be queued behind the mark that ends the thread: it would never be answered.
+        with self._lock:
+            if self._stopping or self._thread is None:
+                raise StoreUnavailable("the engine is not open")
+            self._queue.put(Call(work, items, future))
+        return future
+
+    def stop(self) -> None:
+        """Finish what is queued and end the thread. Blocks; safe to call twice, and at interpreter exit."""
+        with self._lock:
+            if not self._stopping:
+                self._stopping = True
+                self._queue.put(None)
+        if self._thread is not None:
+            self._thread.join()
+
+    # --- The thread ---
+
+    def _run(self) -> None:
+        try:
+            while True:
+                first = self._queue.get()
+                if first is None:
+                    return
+                calls, last = self._gather(first)
+                self._serve(calls)
+                if last:
+                    return
+        finally:
+            self._disconnect()
+
+    def _gather(self, first: Call) -> tuple[list[Call], bool]:
+        """Everything that waits, and whether it is the last there will be."""
+        calls: list[Call | None] = [first]
+        try:
+            while calls[-1] is not None:
+                calls.append(self._queue.get_nowait())
+        except queue.Empty:
+            pass
+        # A caller that gave up before its turn wants no work done.
+        return [call for call in calls if call is not None and not call.future.cancelled()], calls[-1] is None
+
+    def _serve(self, calls: list[Call]) -> None:
+        while calls:
+            done = 0
+            wakes = False
+            for attempt in range(BUSY_TRIES):
+                try:
+                    done, wakes = self._write(calls)
+                    break
+                except BaseException as error:  # noqa: BLE001 - whatever it is, every caller must hear of it
+                    self._roll_back(broken=is_away(error) or not isinstance(error, sqlite3.Error))
+                    if is_busy(error) and attempt + 1 < BUSY_TRIES:
+                        continue
+                    for call in calls:
+                        call.error = StoreUnavailable(f"SQLite does not serve just now: {error}")
+                        call.error.__cause__ = error
+                    done = len(calls)
+                    break
+            served, calls = calls[:done], calls[done:]
+            self._settle(served, wakes=wakes)
+
+    def _write(self, calls: list[Call]) -> tuple[int, bool]:
+        """Run calls in one transaction and commit. Says how many it took, and whether there is something to claim now."""
+        connection, keeper = self._connect()
+        begin(connection, BUSY_SECONDS)
+        give_up = time.monotonic() + GROUP_SECONDS
+        done = 0
+        wakes = False
+        alone = len(calls) == 1
+        while done < len(calls) and (done == 0 or time.monotonic() < give_up):
+            joined = _joined(calls, done)
+            wakes |= self._run_one(connection, keeper, joined, alone=alone)
+            done += len(joined)
+        if connection.in_transaction:
+            connection.execute("commit")
+        return done, wakes
+
+    def _run_one(self, connection: sqlite3.Connection, keeper: Keeper, calls: list[Call], *, alone: bool) -> bool:
+        """Run one call, or several joined into one, so that its failure undoes nothing else."""
+        if not alone:
+            connection.execute("savepoint call")
+        transaction = Transaction(connection, keeper, self._stamp.mint, self._stamp.now())
+        try:
+            _perform(transaction, calls)
+        except Exception as error:
+            keeper.forget()
+            if is_busy(error) or is_away(error) or not connection.in_transaction:
+                raise
+            connection.execute("rollback" if alone else "rollback to call")
+            if len(calls) > 1:
+                # One of them spoils it for the others: each on its own, then.
+                connection.execute("release call")
+                return any([self._run_one(connection, keeper, [call], alone=False) for call in calls])
+            calls[0].error = translated(error)
+            transaction.wakes = False
+        if not alone:
+            connection.execute("release call")
+        return transaction.wakes
+
+    def _settle(self, calls: list[Call], *, wakes: bool) -> None:
+        """Let every caller know, with one signal to each event loop."""
+        loops: dict[asyncio.AbstractEventLoop, list[Call]] = {}
+        for call in calls:
+            loops.setdefault(call.future.get_loop(), []).append(call)
+        for loop, settled in loops.items():
+            try:
+                loop.call_soon_threadsafe(_settle_all, settled)
+            except RuntimeError:
+                continue  # the loop is closed: nobody waits any more
+        if wakes:
+            self._woken()
+
+    # --- The connection ---
+
+    def _connect(self) -> tuple[sqlite3.Connection, Keeper]:
+        if self._connection is None or self._keeper is None:
+            self._connection = connect_writer(self._path, durable=self._durable)
+            self._keeper = Keeper(self._connection)
+        return self._connection, self._keeper
+
+    def _disconnect(self) -> None:
+        connection, self._connection, self._keeper = self._connection, None, None
+        if connection is not None:
+            connection.close()
+
+    def _roll_back(self, *, broken: bool) -> None:
+        """Undo the group. After an I/O error the connection goes too: what it holds in memory may not be what is on disk."""
+        if self._keeper is not None:
+            self._keeper.forget()
+        connection = self._connection
+        if connection is None:
+            return
+        try:
+            if connection.in_transaction:
+                connection.execute("rollback")
+        except sqlite3.Error:
+            broken = True
+        if broken:
+            self._disconnect()
+
+
+def _joined(calls: list[Call], start: int) -> list[Call]:
+    """The call at `start`, with the neighbours behind it that ask for the same work on other items."""
+    first = calls[start]
+    joined = [first]
+    if first.items is not None:
+        size = len(first.items)
+        for call in calls[start + 1 :]:
+            if call.work is not first.work or call.items is None or size + len(call.items) > JOINED_AT_MOST:
+                break
+            joined.append(call)
+            size += len(call.items)
+    return joined
+
+
+def _perform(transaction: Transaction, calls: list[Call]) -> None:
+    for call in calls:
+        call.error = None  # of an attempt before this one
+    first = calls[0]
+    if first.items is None:
+        first.result = first.work(transaction)
+    elif len(calls) == 1:
+        first.result = first.work(transaction, first.items)
+    else:
+        results = first.work(transaction, [item for call in calls if call.items is not None for item in call.items])
+        start = 0
+        for call in calls:
+            assert call.items is not None
+            call.result = results[start : start + len(call.items)]
+            start += len(call.items)
+
+
+def _settle_all(calls: list[Call]) -> None:
+    for call in calls:
+        call.settle()

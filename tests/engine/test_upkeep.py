@@ -1,0 +1,327 @@
+from typing import Any
+
+import pytest
+
+from taskforge.domain.changes import CancelJob
+from taskforge.domain.errors import Gone
+from taskforge.domain.execution import Beat
+from taskforge.domain.ids import job_of
+from taskforge.domain.job import JobStatus, new_job
+from taskforge.domain.outcome import (
+    Crashed,
+    DeadlinePassed,
+    Finish,
+    HeartbeatMissed,
+    Lost,
+    Outcome,
+    Retry,
+    Skip,
+    Succeed,
+    TimedOut,
+)
+from taskforge.domain.worker import Sample
+from tests.engine.world import ERROR, World, refusal
+
+# --- Staging ---
+
+
+async def test_due_jobs_become_pending_in_the_order_of_their_time(world: World) -> None:
+    jobs = [await world.enqueue(at=seconds) for seconds in (30, 10, 20, 40)]
+    world.clock.advance(9)
+    assert await world.engine.stage(10) == 0
+    world.clock.advance(21)
+    assert await world.engine.stage(2) == 2
+    world.clock.advance(0.001)
+    assert await world.engine.stage(2) == 1
+    assert await world.engine.stage(2) == 0
+    worker = await world.worker()
+    claimed = await world.claim(worker)
+    assert [job_of(one.fence) for one in claimed] == [jobs[1], jobs[2], jobs[0]]
+    assert all(one.waited_seconds <= 0.001 for one in claimed)
+    assert (await world.job(jobs[3])).status is JobStatus.SCHEDULED
+
+
+async def test_staged_jobs_stand_behind_those_already_ready(world: World) -> None:
+    late = await world.enqueue(at=10)
+    world.clock.advance(15)
+    early = await world.enqueue()
+    world.clock.advance(1)
+    await world.engine.stage(10)
+    assert await world.claim_jobs(await world.worker()) == [early, late]
+
+
+# --- Lapsed claims ---
+
+
+async def lapse(world: World, queue: str = "default", *, lease: float = 1e6, **options: Any) -> None:
+    await world.enqueue(queue, **options)
+    await world.claim_one(await world.worker(lease=lease))
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "lease", "kind"),
+    [
+        ({}, {}, 10, Crashed),
+        ({"timeout_seconds": 10}, {}, 1e6, TimedOut),
+        ({}, {"timeout_seconds": 10}, 1e6, TimedOut),
+        ({"heartbeat_timeout_seconds": 10}, {}, 1e6, HeartbeatMissed),
+        ({}, {"deadline": 10}, 1e6, DeadlinePassed),
+        # Several at once: deadline, lease, timeout, beat.
+        ({"timeout_seconds": 10, "heartbeat_timeout_seconds": 10}, {"deadline": 10}, 10, DeadlinePassed),
+        ({"timeout_seconds": 10, "heartbeat_timeout_seconds": 10}, {}, 10, Crashed),
+        ({"timeout_seconds": 10, "heartbeat_timeout_seconds": 10}, {}, 1e6, TimedOut),
+    ],
+)
+async def test_what_a_claim_lapses_of(
+    world: World, settings: dict[str, Any], options: dict[str, Any], lease: float, kind: type[Outcome]
+) -> None:
+    await world.queue("watched", max_retries=4, **settings)
+    await lapse(world, "watched", lease=lease, **options)
+    world.clock.advance(9.9)
+    assert await world.engine.lapsed(10) == []
+    world.clock.advance(0.2)
+    [lapsed] = await world.engine.lapsed(10)
+    assert type(lapsed.outcome) is kind
+    if isinstance(lapsed.outcome, TimedOut | HeartbeatMissed):
+        assert lapsed.outcome.seconds == 10.0
+    assert (lapsed.attempt.attempt, lapsed.attempt.max_attempts, lapsed.attempt.epoch) == (1, 5, 1)
+    assert lapsed.attempt.deadline_passed == (kind is DeadlinePassed)
+    assert lapsed.policy.max_retries == 4
+    assert await world.engine.finish([Finish(lapsed.fence, Retry(1.0, ERROR))], lapsed=True) == []
+    assert await world.engine.lapsed(10) == []
+
+
+async def test_a_timeout_counts_from_the_start(world: World) -> None:
+    _, fence = await world.running(timeout_seconds=10)
+    world.clock.advance(8)
+    await world.engine.beat([Beat(fence=fence, started_seconds_ago=0.0)])
+    world.clock.advance(8)
+    assert await world.engine.lapsed(10) == []
+    world.clock.advance(3)
+    assert len(await world.engine.lapsed(10)) == 1
+
+
+async def test_lapsed_is_bounded(world: World) -> None:
+    await world.enqueue_many(5)
+    await world.claim(await world.worker(lease=5))
+    world.clock.advance(6)
+    assert len(await world.engine.lapsed(3)) == 3
+    assert len(await world.rescue()) == 5
+
+
+async def test_a_renewed_lease_keeps_every_job_of_the_worker(world: World) -> None:
+    await world.enqueue_many(5)
+    worker = await world.worker(lease=10)
+    await world.claim(worker)
+    world.clock.advance(9)
+    await world.engine.renew(worker.incarnation, 10, Sample())
+    world.clock.advance(9)
+    assert await world.engine.lapsed(10) == []
+
+
+async def test_a_rescue_that_comes_too_late_changes_nothing(world: World) -> None:
+    """Between looking and finishing the worker beat: what lapsed a moment ago has not lapsed now."""
+    await world.queue("watched", heartbeat_timeout_seconds=10)
+    job, fence = await world.running(queue="watched")
+    world.clock.advance(11)
+    [lapsed] = await world.engine.lapsed(10)
+    await world.engine.beat([Beat(fence=fence)])
+    assert await world.engine.finish([Finish(lapsed.fence, Retry(1.0, ERROR))], lapsed=True) == [Lost(fence)]
+    assert await world.status(job) is JobStatus.PROCESSING
+    assert await world.finish(fence, Succeed()) == []
+
+
+async def test_a_rescue_of_what_never_lapsed_is_refused_for_every_transition(world: World) -> None:
+    job, fence = await world.running()
+    for transition in (Succeed(), Retry(0.0, ERROR), Skip("x")):
+        assert await world.finish(fence, transition, lapsed=True) == [Lost(fence)]
+    assert await world.status(job) is JobStatus.PROCESSING
+
+
+async def test_the_worker_may_still_finish_what_nobody_rescued_yet(world: World) -> None:
+    job = await world.enqueue()
+    claimed = await world.claim_one(await world.worker(lease=5))
+    world.clock.advance(100)
+    assert await world.finish(claimed.fence, Succeed()) == []
+    assert await world.engine.lapsed(10) == []
+    assert await world.status(job) is JobStatus.SUCCEEDED
+
+
+async def test_a_rescued_job_is_lost_to_its_worker(world: World) -> None:
+    job = await world.enqueue()
+    claimed = await world.claim_one(await world.worker(lease=5))
+    world.clock.advance(6)
+    await world.rescue()
+    found = await world.job(job)
+    assert (found.status, found.crash_count, found.attempt_count) == (JobStatus.SCHEDULED, 1, 1)
+    assert await world.finish(claimed.fence, Succeed()) == [Lost(claimed.fence)]
+
+
+async def test_a_poison_pill_ends_after_its_crashes(world: World) -> None:
+    job = await world.enqueue(max_attempts=99)
+    for _ in range(3):
+        await world.claim_one(await world.worker(lease=5))
+        world.clock.advance(400)
+        await world.rescue()
+        world.clock.advance(400)
+        await world.engine.stage(10)
+    found = await world.job(job)
+    assert (found.status, found.reason) == (JobStatus.FAILED, "poison pill: its workers died 3 times")
+
+
+# --- Expiry ---
+
+
+@pytest.mark.parametrize("at", [None, 500])
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [({"expires": 10}, "expired"), ({"deadline": 10}, "deadline passed"), ({"expires": 5, "deadline": 10}, "deadline passed")],
+)
+async def test_waiting_too_long_fails_a_job(world: World, options: dict[str, Any], reason: str, at: float | None) -> None:
+    job = await world.enqueue(at=at, **options)
+    kept = await world.enqueue(expires=1_000, deadline=2_000)
+    world.clock.advance(11)
+    assert await world.engine.expire(10) == 1
+    found = await world.job(job)
+    assert (found.status, found.reason, found.completed_at) == (JobStatus.FAILED, reason, world.clock.now())
+    assert await world.status(kept) is JobStatus.PENDING
+    assert await world.engine.expire(10) == 0
+
+
+async def test_expiry_is_bounded(world: World) -> None:
+    await world.enqueue_many(5, expires=1)
+    world.clock.advance(2)
+    assert await world.engine.expire(3) == 3
+    assert await world.engine.expire(3) == 2
+
+
+async def test_a_job_skipped_by_every_able_worker_fails(world: World) -> None:
+    job = await world.enqueue()
+    one, two = await world.worker("one"), await world.worker("two")
+    await world.worker("unable", types=("other",))
+    await world.finish((await world.claim_one(one)).fence, Skip("not mine"))
+    assert await world.engine.expire(10) == 0
+    await world.finish((await world.claim_one(two)).fence, Skip("nor mine"))
+    assert await world.engine.expire(10) == 1
+    found = await world.job(job)
+    assert (found.status, found.reason) == (JobStatus.FAILED, "skipped by every able worker")
+
+
+async def test_a_skipped_job_waits_while_nobody_able_lives(world: World) -> None:
+    job = await world.enqueue()
+    picky = await world.worker("picky", lease=10)
+    await world.finish((await world.claim_one(picky)).fence, Skip("not mine"))
+    world.clock.advance(11)
+    assert await world.engine.expire(10) == 0
+    keen = await world.worker("keen")
+    assert await world.engine.expire(10) == 0
+    assert await world.claim_jobs(keen) == [job]
+
+
+async def test_a_cancelled_or_running_job_does_not_expire(world: World) -> None:
+    cancelled = await world.enqueue(expires=10)
+    await world.change(cancelled, CancelJob())
+    running, _ = await world.running(expires=10)
+    world.clock.advance(11)
+    assert await world.engine.expire(10) == 0
+    assert await world.status(running) is JobStatus.PROCESSING
+
+
+async def test_a_job_past_its_time_is_not_handed_out_by_staging(world: World) -> None:
+    job = await world.enqueue(at=10, expires=5)
+    world.clock.advance(20)
+    await world.engine.expire(10)
+    assert await world.engine.stage(10) == 0
+    assert await world.status(job) is JobStatus.FAILED
+
+
+# --- Pruning ---
+
+DAY = 86_400.0
+
+
+async def test_old_history_goes_and_the_unfinished_stay(world: World) -> None:
+    from taskforge.domain.log import Level, NewLine
+
+    done, fence = await world.running(tags=["t"], idempotency_key="i")
+    await world.engine.log([NewLine(fence, Level.INFO, "line")])
+    await world.finish(fence, Succeed())
+    waiting, pending = await world.enqueue(at=100 * DAY, tags=["s"]), await world.enqueue(tags=["s"], unique_key="u")
+    running, held = await world.running()
+    world.clock.advance(31 * DAY)
+    recent = await world.bring(JobStatus.FAILED)
+    pruned = await world.engine.prune(30, 100)
+    assert (pruned.jobs, pruned.more) == (1, False)
+    assert [job.id for job in await world.engine.get([1], [done, waiting, pending, running, recent])] == [
+        waiting,
+        pending,
+        running,
+        recent,
+    ]
+    stats = await world.stats()
+    assert (stats.succeeded, stats.failed, stats.pending, stats.scheduled, stats.processing) == (0, 1, 1, 1, 1)
+    assert [await world.probe.count(table) for table in ("logs", "finished", "job_tags")] == [0, 1, 2]
+    assert [row for row in await world.probe.rows("select scope from keys")] == [(0,)]
+    # Survivors live on as before.
+    assert await world.finish(held, Succeed()) == []
+    assert await world.claim_jobs(await world.worker()) == [pending]
+    refusal(await world.change(done, CancelJob()), Gone)
+
+
+async def test_a_queue_may_keep_its_history_shorter_or_longer(world: World) -> None:
+    await world.queue("brief", retention_days=1)
+    await world.queue("long", retention_days=90)
+    jobs = {name: await world.bring(JobStatus.SUCCEEDED, queue=name) for name in ("default", "brief", "long")}
+    world.clock.advance(2 * DAY)
+    assert (await world.engine.prune(30, 100)).jobs == 1
+    assert await world.engine.get([1], [jobs["brief"]]) == []
+    world.clock.advance(40 * DAY)
+    assert (await world.engine.prune(30, 100)).jobs == 1
+    assert await world.engine.get([1], [jobs["default"]]) == []
+    assert [job.id for job in await world.engine.get([1], list(jobs.values()))] == [jobs["long"]]
+    world.clock.advance(90 * DAY)
+    assert (await world.engine.prune(30, 100)).jobs == 1
+
+
+async def test_pruning_in_slices_says_whether_there_is_more(world: World) -> None:
+    jobs = await world.enqueue_many(25)
+    await world.engine.change([1], jobs, CancelJob())
+    world.clock.advance(31 * DAY)
+    slices = [await world.engine.prune(30, 10)]
+    while slices[-1].more:
+        slices.append(await world.engine.prune(30, 10))
+    assert sum(one.jobs for one in slices) == 25
+    assert await world.engine.get([1], jobs) == []
+    assert (await world.stats()).total == 0
+    assert (await world.engine.prune(30, 10)).jobs == 0
+
+
+async def test_expired_keys_and_old_events_go_with_it(world: World) -> None:
+    job = await world.enqueue(idempotency_key="i", idempotency_seconds=60)
+    await world.enqueue(idempotency_key="j", idempotency_seconds=10 * DAY)
+    await world.change(job, CancelJob())
+    world.clock.advance(2 * DAY)
+    await world.engine.prune(30, 100)
+    assert await world.probe.rows("select key from keys") == [("j",)]
+    assert await world.engine.events(0, 10) == []
+
+
+async def test_jobs_can_be_stored_and_run_as_before_after_pruning(world: World) -> None:
+    for _ in range(3):
+        world.clock.advance(40 * DAY)
+        await world.engine.prune(30, 100)
+        job = await world.enqueue()
+        claimed = await world.claim_one(await world.worker())
+        await world.finish(claimed.fence, Succeed())
+        assert await world.status(job) is JobStatus.SUCCEEDED
+
+
+async def test_an_id_never_seen_and_not_old_is_simply_unknown(world: World) -> None:
+    from taskforge.domain.errors import NotFound
+    from taskforge.domain.ids import IdMint
+
+    world.clock.advance(31 * DAY)
+    await world.engine.prune(30, 100)
+    fresh = IdMint(lambda: int(world.clock.now().timestamp() * 1000))()
+    refusal(await world.change(fresh, CancelJob()), NotFound)
+    assert await world.insert(new_job("default", "work"))
