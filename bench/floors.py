@@ -53,7 +53,9 @@ class Coalescer:
 
 _POSTGRES_TABLES = """
 create schema floor;
-create table floor.jobs (id bigint generated always as identity primary key, queue int not null, job_type text not null, payload json);
+create table floor.jobs (
+    id bigint generated always as identity primary key, queue int not null, job_type text not null, payload json
+);
 create table floor.ready (id bigint primary key);
 create table floor.running (id bigint primary key, worker int not null, claimed_at timestamptz not null);
 create table floor.done (id bigint primary key, result json, finished_at timestamptz not null);
@@ -67,7 +69,8 @@ insert into floor.ready select id from facts
 # The lateral subquery keeps the planner from a hash join over all jobs.
 _POSTGRES_CLAIM = """
 with moved as (
-    delete from floor.ready where ctid = any (array(select ctid from floor.ready order by id limit $1 for update skip locked)) returning id
+    delete from floor.ready
+    where ctid = any (array(select ctid from floor.ready order by id limit $1 for update skip locked)) returning id
 ),
 placed as (
     insert into floor.running select id, 1, now() from moved

@@ -23,7 +23,7 @@ from taskforge.storage.postgres.server import LocalServer, make_directory
 from taskforge.storage.postgres.store import SESSION
 from taskforge.storage.sqlite.engine import SqliteEngine
 
-SETTINGS = {"shared_buffers": "512MB", "max_wal_size": "4GB", "max_connections": 60}
+SETTINGS: dict[str, str | int] = {"shared_buffers": "512MB", "max_wal_size": "4GB", "max_connections": 60}
 FAILED_EVERY = 100
 _SUCCEEDED, _FAILED = 3, 4
 _VERSION_AND_VARIANT = (7 << 76) | (0b10 << 62)

@@ -1,6 +1,7 @@
 """SQLite has one writer: how long it stalls while a million old jobs are pruned behind it."""
 
 import asyncio
+import itertools
 import time
 
 from bench import load
@@ -39,7 +40,9 @@ async def pruning(ground: Ground, sizes: Sizes, report: Report) -> None:
     for share, name, target in ((0.5, "p50", None), (0.99, "p99", STALL), (1.0, "longest", None)):
         base, ours = (percentile(times, share) * 1_000 for times in (alone, beside))
         what = f"a write while {pruned:,} jobs are pruned, {name}"
-        row = Row(engine=ground.name, what=what, against="no pruning", base=base, ours=ours, ratio=ours / base, unit="ms", target=target)
+        row = Row(
+            engine=ground.name, what=what, against="no pruning", base=base, ours=ours, ratio=ours / base, unit="ms", target=target
+        )
         report.add(row)
 
 
@@ -67,6 +70,6 @@ async def write(site: Site, stop: asyncio.Event) -> list[float]:
         lost = await engine.finish([Finish(job.fence, Succeed(load.RESULT), 0.001) for job in claimed])
         times.append(time.perf_counter())
         assert not lost, lost
-        took += [end - start for start, end in zip(times, times[1:], strict=False)]
+        took += [end - start for start, end in itertools.pairwise(times)]
         await asyncio.sleep(PAUSE_SECONDS)
     return took

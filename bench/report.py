@@ -123,7 +123,9 @@ class Report:
         self.rows.append(row)
         self.say(f"{row.engine}: {row.what}: {_figure(row.base, row.unit)} → {_figure(row.ours, row.unit)} {_ratio(row)}")
 
-    def pairs(self, engine: str, what: str, against: str, pairs: Pairs, target: Target | None = None, unit: Unit = "jobs/s") -> None:
+    def pairs(
+        self, engine: str, what: str, against: str, pairs: Pairs, target: Target | None = None, unit: Unit = "jobs/s"
+    ) -> None:
         self.add(
             Row(
                 engine=engine,

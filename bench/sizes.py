@@ -26,18 +26,10 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
     def scaled(self, scale: float) -> "Sizes":
         """Everything but the number of rounds times `scale`, batches kept whole."""
         values = msgspec.structs.asdict(self)
-        for name, value in values.items():
-            if name == "rounds":
-                continue
-            if isinstance(value, int):
-                values[name] = _whole(value * scale)
-            else:
-                values[name] = value * scale
+        for name in set(values) - {"rounds"}:
+            scaled = values[name] * scale
+            values[name] = scaled if name.endswith("_seconds") else max(1_000, round(scaled / 1_000) * 1_000)
         return Sizes(**values)
-
-
-def _whole(count: float) -> int:
-    return max(1_000, round(count / 1_000) * 1_000)
 
 
 FULL = Sizes(

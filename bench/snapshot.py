@@ -1,8 +1,8 @@
 """PostgreSQL while an idle transaction somewhere holds a snapshot: nothing that is deleted can be cleaned away.
 
-Minutes pass between before and after, in which the machine may become slower or faster by itself. So each slice of load is followed by
-a short one on a control database of the same server, whose dead rows the snapshot does not keep, and only the ratio of the two is
-compared.
+Minutes pass between before and after, in which the machine may become slower or faster by itself. So each slice of load is
+followed by a short one on a control database of the same server, whose dead rows the snapshot does not keep, and only the ratio
+of the two is compared.
 """
 
 import asyncio
@@ -37,7 +37,9 @@ class Course:
         self._held, self._control, self._sizes, self._report = held, control, sizes, report
 
     async def slice(self, note: str) -> Slice:
-        made = Slice(await self._load(self._held, self._sizes.slice_seconds), await self._load(self._control, self._sizes.control_seconds))
+        made = Slice(
+            await self._load(self._held, self._sizes.slice_seconds), await self._load(self._control, self._sizes.control_seconds)
+        )
         self._report.say(f"postgres: {note}: {made.rate:,.0f}/s, control {made.control:,.0f}/s, {made.ratio:.2f}")
         return made
 
@@ -48,9 +50,7 @@ class Course:
 
     async def _load(self, site: Site, seconds: float) -> float:
         """Each claim is preceded by an insert of as many, so the backlog stays."""
-        drain = load.Drain(
-            site.engine, site.incarnation, LIMIT, until=time.perf_counter() + seconds, refill=load.plain_jobs(LIMIT)
-        )
+        drain = load.Drain(site.engine, site.incarnation, LIMIT, until=time.perf_counter() + seconds, refill=load.plain_jobs(LIMIT))
         return (await drain.run(PostgresGround.loops)).rate
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import AsyncExitStack
+from functools import partial
 
 from bench import load
 from bench.grounds import Ground, Site
@@ -42,7 +43,8 @@ async def beside_the_floor(ground: Ground, sizes: Sizes, report: Report) -> None
     # A store of its own: what the inserts left behind would be drained with the rest.
     async with ground.floor() as floor, ground.site() as site:
         for limit in (100, 1_000):
-            pairs = await in_turns(sizes.rounds, lambda: floor.drain(sizes.drain, limit), lambda: plain(site, sizes.drain, limit, ground))
+            raw = partial(floor.drain, sizes.drain, limit)
+            pairs = await in_turns(sizes.rounds, raw, partial(plain, site, sizes.drain, limit, ground))
             target = DRAIN[ground.name] if limit == 1_000 else None
             report.pairs(ground.name, f"claim + finish, batches of {limit:,}", "raw floor", pairs, target)
 
@@ -58,7 +60,8 @@ async def plain(site: Site, count: int, limit: int, ground: Ground) -> float:
 def mixed_jobs(types: tuple[str, ...]) -> list[NewJob]:
     text = "x" * 1_000
     return [
-        new_job(QUEUES[number % len(QUEUES)], types[number % len(types)], {"number": number, "text": text}) for number in range(load.BATCH)
+        new_job(QUEUES[number % len(QUEUES)], types[number % len(types)], {"number": number, "text": text})
+        for number in range(load.BATCH)
     ]
 
 

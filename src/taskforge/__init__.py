@@ -1,5 +1,62 @@
 """TaskForge: a durable job platform on SQLite or PostgreSQL."""
 
-__all__ = ["__version__"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from taskforge.domain.errors import Conflict, Invalid, NotFound, StoreUnavailable, TaskForgeError
+    from taskforge.sdk.app import TaskForge
+    from taskforge.sdk.handles import JobFailed, JobHandle
+    from taskforge.sdk.jobs import Job, Priority
+    from taskforge.worker.context import Context, current_context
+    from taskforge.worker.verdicts import Cancel, Fail, Retry, Skip, Snooze
+
+# Loaded when first asked for: `taskforge --help` and a bare `import taskforge` stay quick.
+_WHERE = {
+    "Cancel": "taskforge.worker.verdicts",
+    "Conflict": "taskforge.domain.errors",
+    "Context": "taskforge.worker.context",
+    "Fail": "taskforge.worker.verdicts",
+    "Invalid": "taskforge.domain.errors",
+    "Job": "taskforge.sdk.jobs",
+    "JobFailed": "taskforge.sdk.handles",
+    "JobHandle": "taskforge.sdk.handles",
+    "NotFound": "taskforge.domain.errors",
+    "Priority": "taskforge.sdk.jobs",
+    "Retry": "taskforge.worker.verdicts",
+    "Skip": "taskforge.worker.verdicts",
+    "Snooze": "taskforge.worker.verdicts",
+    "StoreUnavailable": "taskforge.domain.errors",
+    "TaskForge": "taskforge.sdk.app",
+    "TaskForgeError": "taskforge.domain.errors",
+    "current_context": "taskforge.worker.context",
+}
+
+__all__ = [
+    "Cancel",
+    "Conflict",
+    "Context",
+    "Fail",
+    "Invalid",
+    "Job",
+    "JobFailed",
+    "JobHandle",
+    "NotFound",
+    "Priority",
+    "Retry",
+    "Skip",
+    "Snooze",
+    "StoreUnavailable",
+    "TaskForge",
+    "TaskForgeError",
+    "__version__",
+    "current_context",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        return getattr(import_module(_WHERE[name]), name)
+    raise AttributeError(f"module 'taskforge' has no attribute {name!r}")

@@ -16,6 +16,7 @@ import asyncpg
 from taskforge.domain.ids import job_of
 from taskforge.storage.engine import Engine
 
+KEPT = {"migrations", "organizations", "projects", "catalog"}
 PLACES = ("ready", "waiting", "running", "finished")
 Ticking = Callable[[], datetime] | None
 
@@ -28,6 +29,10 @@ class Probe(ABC):
 
     @abstractmethod
     async def add_project(self, name: str) -> int: ...
+
+    @abstractmethod
+    async def empty(self) -> None:
+        """Put the store back to what the migrations left, under engines that stay open."""
 
     async def count(self, table: str) -> int:
         [(number,)] = await self.rows(f"select count(*) from {table}")
@@ -134,6 +139,22 @@ class SqliteProbe(Probe):
             connection.close()
 
 
+    async def empty(self) -> None:
+        connection = sqlite3.connect(self._path, timeout=10, isolation_level=None)
+        try:
+            tables = [name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")]
+            connection.execute("pragma synchronous = off")
+            connection.execute("begin immediate")
+            for table in tables:
+                if table not in KEPT and not table.startswith("sqlite_"):
+                    connection.execute(f"delete from {table}")
+            connection.execute("delete from projects where number > 1")
+            connection.execute("update catalog set version = version + 1, pruned_before = null")
+            connection.execute("commit")
+        finally:
+            connection.close()
+
+
 class SqliteStore(Store):
     def __init__(self, folder: Path, *, durable: bool = True) -> None:
         super().__init__()
@@ -166,6 +187,19 @@ class PostgresProbe(Probe):
         sql = "insert into projects (id, organization, name) values ($1, 1, $2) returning number"
         async with self._busy:
             return int(await (await self.connection()).fetchval(sql, uuid4(), name))
+
+    async def empty(self) -> None:
+        connection = await self.connection()
+        tables = await connection.fetch(
+            "select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace "
+            "where n.nspname = $1 and c.relkind in ('r', 'p') and not c.relispartition",
+            self._schema,
+        )
+        names = ", ".join(row["relname"] for row in tables if row["relname"] not in KEPT)
+        await connection.execute(
+            f"truncate {names}; delete from projects where number > 1; "
+            "update catalog set version = version + 1, pruned_before = null"
+        )
 
     async def close(self) -> None:
         if self._connection is not None:

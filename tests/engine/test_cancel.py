@@ -18,6 +18,7 @@ from taskforge.domain.outcome import (
     Succeed,
     Transition,
 )
+from taskforge.domain.queue import DeleteQueue
 from taskforge.domain.worker import Sample
 from tests.engine.world import ERROR, World
 
@@ -56,6 +57,15 @@ async def test_a_dead_letter_is_no_way_past_a_cancel_either(world: World) -> Non
     await world.change(job, CancelJob())
     assert await world.finish(fence, DeadLetter(dead.id, ERROR, "x")) == [Lost(fence, cancel_requested=True)]
     assert (await world.job(job)).queue == "default"
+
+
+async def test_nor_is_one_whose_queue_is_gone(world: World) -> None:
+    dead = await world.queue("dead")
+    job, fence = await world.running()
+    await world.engine.change_queue(1, DeleteQueue(queue=dead.id))
+    await world.change(job, CancelJob())
+    assert await world.finish(fence, DeadLetter(dead.id, ERROR, "x")) == [Lost(fence, cancel_requested=True)]
+    assert await world.status(job) is JobStatus.PROCESSING
 
 
 @pytest.mark.parametrize(

@@ -168,6 +168,14 @@ async def test_a_new_time_gives_a_new_turn_and_none_keeps_the_old(world: World) 
     assert (await world.claim_one(await world.worker())).priority == 2
 
 
+async def test_an_edit_without_a_time_leaves_a_job_that_is_due_to_be_staged(world: World) -> None:
+    job = await world.enqueue(at=10)
+    world.clock.advance(11)
+    assert await world.change(job, EditJob(priority=3)) == Changed(job, S)
+    assert (await world.job(job)).scheduled_for == world.clock.after(-1)
+    assert await world.engine.stage(10) == 1
+
+
 async def test_an_edit_may_name_an_instant(world: World) -> None:
     job = await world.enqueue()
     await world.change(job, EditJob(at=world.clock.after(90)))

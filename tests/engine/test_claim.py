@@ -258,6 +258,29 @@ async def test_a_retried_job_waits_behind_those_that_came_before_its_time(world:
     assert await world.claim_jobs(worker) == [second, first]
 
 
+async def test_what_another_process_puts_back_at_an_old_turn_is_found(world: World, other: Engine) -> None:
+    jobs = await world.enqueue_many(20)
+    elsewhere = World(world.store, other, world.clock)
+    theirs = await elsewhere.claim(await elsewhere.worker(), 5)
+    worker = await world.worker()
+    assert await world.claim_jobs(worker, 10) == jobs[5:15]
+    for claimed in theirs:
+        await elsewhere.finish(claimed.fence, HandBack("stopping"))
+    assert await world.claim_jobs(worker, 10) == [*jobs[:5], *jobs[15:]]
+
+
+async def test_claims_over_many_lanes_miss_nothing_and_keep_order(world: World) -> None:
+    jobs: list[UUID] = []
+    for number in range(120):
+        jobs.append(await world.enqueue(job_type=f"type-{(number * 7) % 40}"))
+        world.clock.advance(0.001)
+    worker = await world.worker()
+    got: list[UUID] = []
+    while claimed := await world.claim_jobs(worker, 25):
+        got += claimed
+    assert got == jobs
+
+
 async def test_a_limit_of_nothing_takes_nothing(world: World) -> None:
     await world.enqueue()
     assert await world.claim(await world.worker(), 0) == []

@@ -171,6 +171,12 @@ async def test_the_idempotency_key_of_a_job_turned_away_stands_for_the_holder(wo
     assert await world.probe.count("jobs") == 1
 
 
+async def test_an_answer_never_names_a_job_that_was_turned_away(world: World) -> None:
+    holder = await world.enqueue(unique_key="u")
+    twin = new_job("default", "work", 2, unique_key="u", idempotency_key="i")
+    assert await world.insert(twin, twin) == [Inserted(holder, existed=True)] * 2
+
+
 @pytest.mark.parametrize("status", [JobStatus.PENDING, JobStatus.PROCESSING, JobStatus.FAILED])
 async def test_a_repeated_insert_takes_no_key_that_its_job_no_longer_holds(world: World, status: JobStatus) -> None:
     identifier = IdMint(lambda: int(world.clock.now().timestamp() * 1000))()

@@ -50,6 +50,15 @@ async def test_a_full_queue_stands_in_nobodys_way(world: World) -> None:
     assert await world.job(free)
 
 
+async def test_a_limited_queues_backlog_does_not_shorten_the_claim_of_others(world: World) -> None:
+    await world.queue("narrow", priority=9, max_concurrent_jobs=1)
+    await world.enqueue_many(50, "narrow")
+    await world.enqueue_many(50)
+    worker = await world.worker()
+    assert [claimed.queue for claimed in await world.claim(worker, 3)] == ["narrow", "default", "default"]
+    assert [claimed.queue for claimed in await world.claim(worker, 20)] == ["default"] * 20
+
+
 async def test_order_holds_within_a_limit(world: World) -> None:
     await world.queue("narrow", max_concurrent_jobs=4)
     low = [await world.enqueue("narrow", priority=1, job_type=f"t{number}") for number in range(3)]

@@ -11,7 +11,7 @@ import msgspec
 
 from taskforge.domain import requirements, rules
 from taskforge.domain.errors import Invalid
-from taskforge.domain.queue import MAX_PAYLOAD_BYTES
+from taskforge.domain.queue import MAX_PAYLOAD_BYTES, QueueSettings
 
 When = datetime | float
 """A zoned instant, or seconds from now by the store's clock."""
@@ -224,5 +224,6 @@ class Claimed(msgspec.Struct, frozen=True):
     heartbeat_timeout_seconds: float | None
     deadline_seconds: float | None  # seconds left until the job's deadline when it was claimed
     waited_seconds: float
+    policy: QueueSettings  # what `decide` will go by
     tags: tuple[str, ...] = ()
     trace: str | None = None

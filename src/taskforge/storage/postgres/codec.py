@@ -75,6 +75,7 @@ def claimed(row: asyncpg.Record, lane: OpenLane) -> Claimed:
         beat,
         deadline,
         waited,
+        lane.settings,
         () if tags is None else tuple(tags),
         trace,
     )

@@ -5,7 +5,20 @@ from collections.abc import Sequence
 from typing import Any, assert_never
 from uuid import UUID
 
-from taskforge.domain.changes import AskToStop, Changed, End, Erase, JobChange, Move, Place, Remove, Standing, note_on, plan
+from taskforge.domain.changes import (
+    AskToStop,
+    Changed,
+    End,
+    Erase,
+    JobChange,
+    Move,
+    Place,
+    Remove,
+    Standing,
+    check_change,
+    note_on,
+    plan,
+)
 from taskforge.domain.errors import Conflict, Gone, NotFound, TaskForgeError
 from taskforge.domain.ids import created_at, fence_of, uuid_from_bytes
 from taskforge.domain.job import JobStatus, Refused
@@ -17,9 +30,8 @@ from taskforge.storage.sqlite.ledger import Ledger
 from taskforge.storage.sqlite.transaction import Transaction
 
 
-def change(
-    transaction: Transaction, projects: Sequence[int], jobs: Sequence[UUID], wanted: JobChange
-) -> list[Changed | Refused]:
+def change(transaction: Transaction, projects: Sequence[int], jobs: Sequence[UUID], wanted: JobChange) -> list[Changed | Refused]:
+    check_change(wanted)
     answers: dict[UUID, Changed | Refused] = {}
     for job in dict.fromkeys(jobs):
         try:
@@ -101,16 +113,18 @@ def _place(transaction: Transaction, row: Any, standing: Standing, move: Place) 
     deadline, expires = transaction.execute(sql("rewrite"), arguments).fetchone()
     # A start-by time counts until the first start.
     until = codec.earlier(deadline, expires) if codec.epoch(fence) == 1 else deadline
-    due, turn = codec.at(move.at, now), now
+    due: int | None = codec.at(move.at, now)
+    turn: int = now
+    waits = due is not None and due > now
     if move.at is None and not standing.status.is_final:
+        # Where it stood, even if its time has come by now: staging moves it, in the order of times.
         due, turn = row["due"], row["turn"]
+        waits = due is not None
     budget = row["max_attempts"] if move.max_attempts is None else move.max_attempts
-    if due is not None and due > now:
+    if waits:
         values = (fence, row["project"], lane, move.attempt, budget, move.crashes, keyed, due, until)
         transaction.execute(sql("add_waiting"), values)
         return JobStatus.SCHEDULED
-    if turn is None:
-        turn = now
     transaction.execute(
         sql("put_ready"), (lane, turn, fence, row["project"], move.attempt, budget, move.crashes, keyed, until, None)
     )

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from typing import Any, assert_never
 
 from taskforge.domain.errors import NotFound
-from taskforge.domain.execution import Beat, ExecutionStatus
+from taskforge.domain.execution import ExecutionStatus
 from taskforge.domain.job import JobStatus
-from taskforge.domain.log import NewLine, split
 from taskforge.domain.outcome import Cancel, DeadLetter, Fail, Finish, HandBack, Lost, Retry, Skip, Snooze, Succeed
 from taskforge.domain.queue import Queue
 from taskforge.storage.catalog import Lane
@@ -40,6 +39,10 @@ class Finisher:
         self._ended: list[tuple[Any, ...]] = []
         self._ended_fences: list[bytes] = []
         self._released: list[bytes] = []  # jobs whose unique keys are free again
+        self._moved: list[bytes] = []
+        self._executions: list[Row] = []
+        self._waiting: list[Row] = []
+        self._ready: list[Row] = []
 
     def finish(self, finishes: Sequence[Finish], *, lapsed: bool) -> list[Lost]:
         wanted: dict[bytes, Finish] = {}
@@ -126,60 +129,61 @@ class Finisher:
     def _live_on(self, living: dict[bytes, Finish], held: list[Row]) -> None:
         arguments = (b"".join(living), codec.positions(len(living)))
         numbers = {row[0]: row[1:] for row in self._transaction.execute(sql("claims_in_full"), arguments)}
-        ready: list[Row] = []
-        waiting: list[Row] = []
-        executions: list[Row] = []
-        moved: list[bytes] = []
         for row in held:
             one = living.get(row[0])
-            if one is None:
-                continue
-            fence, lane, worker, turn, claimed_at, _, _, keyed = row
-            project, attempt, max_attempts, crashes, deadline, skipped = numbers[fence]
-            status, delay, spent, error, reason = _RELEASED, None, attempt - 1, None, None
-            match one.transition:
-                case Retry(wait, info, crashed):
-                    status, delay, spent, error = _RETRIED, wait, attempt, codec.error_text(info)
-                    crashes += crashed
-                case Snooze(wait, why):
-                    delay, reason = wait, why
-                case HandBack(why):
-                    reason = why
-                case Skip(why):
-                    reason = why
-                    skipped = self._with_skipper(skipped, worker)
-                case DeadLetter(target, info, why):
-                    grave = self._grave(project, target)
-                    if grave is None:
-                        # What would have gone there has failed for good.
-                        self._end(one, row, Fail(info, f"{why}; its dead letter queue is gone"))
-                        continue
-                    status, delay, error, reason = _BURIED, 0.0, codec.error_text(info), why
-                    lane = self._bury(fence, lane, grave, keyed=keyed)
-                    spent, max_attempts, crashes, keyed = 0, grave.settings.max_attempts, 0, 0
-                    deadline = skipped = None
-                case Succeed() | Fail() | Cancel():
-                    raise AssertionError(one.transition)
-                case _:
-                    assert_never(one.transition)
-            began = self._ran(one, row, status)
-            executions.append(
-                (codec.job_bytes(fence), codec.epoch(fence), project, attempt, status, worker, claimed_at, began, self._now, reason, error)
-            )
-            following = codec.next_fence(fence)
-            # After the first start only the deadline counts as the time to start by.
-            if delay is not None and delay > 0:
-                due = self._now + span(delay)
-                waiting.append((following, project, lane, spent, max_attempts, crashes, keyed, due, deadline))
-            else:
-                stands = turn if delay is None else self._now + len(ready)
-                ready.append((lane, stands, following, project, spent, max_attempts, crashes, keyed, deadline, skipped))
-            moved.append(fence)
-        self._transaction.execute(sql("leave_running"), (b"".join(moved), codec.positions(len(moved))))
-        self._transaction.executemany(sql("add_execution"), executions)
-        self._transaction.executemany(sql("add_waiting"), waiting)
-        self._transaction.executemany(sql("put_ready"), ready)
-        self._transaction.wakes |= bool(ready)
+            if one is not None:
+                self._live_on_one(one, row, numbers[row[0]])
+        execute, executemany = self._transaction.execute, self._transaction.executemany
+        execute(sql("leave_running"), (b"".join(self._moved), codec.positions(len(self._moved))))
+        executemany(sql("add_execution"), self._executions)
+        executemany(sql("add_waiting"), self._waiting)
+        executemany(sql("put_ready"), self._ready)
+        self._transaction.wakes |= bool(self._ready)
+
+    def _live_on_one(self, one: Finish, row: Row, numbers: Row) -> None:
+        fence, lane, worker, turn, claimed_at, _, _, keyed = row
+        project, attempt, max_attempts, crashes, deadline, skipped = numbers
+        status, delay, spent, error, reason = _RELEASED, None, attempt - 1, None, None
+        match one.transition:
+            case Retry(wait, info, crashed):
+                status, delay, spent, error = _RETRIED, wait, attempt, codec.error_text(info)
+                crashes += crashed
+            case Snooze(wait, why):
+                delay, reason = wait, why
+            case HandBack(why):
+                reason = why
+            case Skip(why):
+                reason = why
+                skipped = self._with_skipper(skipped, worker)
+            case DeadLetter(target, info, why):
+                grave = self._grave(project, target)
+                if grave is None:
+                    # What would have gone there has failed for good.
+                    self._end(one, row, Fail(info, f"{why}; its dead letter queue is gone"))
+                    return
+                status, delay, error, reason = _BURIED, 0.0, codec.error_text(info), why
+                lane = self._bury(fence, lane, grave, keyed=keyed)
+                spent, max_attempts, crashes, keyed = 0, grave.settings.max_attempts, 0, 0
+                deadline = skipped = None
+            case Succeed() | Fail() | Cancel():
+                raise AssertionError(one.transition)
+            case _:
+                assert_never(one.transition)
+        self._moved.append(fence)
+        job, epoch, following, began = (
+            codec.job_bytes(fence),
+            codec.epoch(fence),
+            codec.next_fence(fence),
+            self._ran(one, row, status),
+        )
+        self._executions.append((job, epoch, project, attempt, status, worker, claimed_at, began, self._now, reason, error))
+        # After the first start only the deadline counts as the time to start by.
+        if delay is not None and delay > 0:
+            due = self._now + span(delay)
+            self._waiting.append((following, project, lane, spent, max_attempts, crashes, keyed, due, deadline))
+        else:
+            stands = turn if delay is None else self._now + len(self._ready)
+            self._ready.append((lane, stands, following, project, spent, max_attempts, crashes, keyed, deadline, skipped))
 
     def _with_skipper(self, skipped: str | None, incarnation: bytes) -> str | None:
         row = self._transaction.execute("select id from workers where incarnation = ?", (incarnation,)).fetchone()
@@ -201,39 +205,3 @@ class Finisher:
         if keyed:
             self._released.append(job)
         return self._transaction.keeper.lane((grave.number, lane.job_type, lane.priority, lane.requires))
-
-
-def beat(transaction: Transaction, beats: Sequence[Beat]) -> list[Lost]:
-    held = _held(transaction, [one.fence.bytes for one in beats])
-    rows = []
-    for one in beats:
-        began = None if one.started_seconds_ago is None else transaction.now - span(one.started_seconds_ago)
-        rows.append((transaction.now, began, one.progress, one.message, one.fence.bytes))
-    transaction.executemany(sql("beat"), [row for row in rows if row[-1] in held])
-    return [Lost(fence) for fence in dict.fromkeys(one.fence for one in beats) if fence.bytes not in held]
-
-
-def log(transaction: Transaction, lines: Sequence[NewLine]) -> list[Lost]:
-    held = _held(transaction, [line.fence.bytes for line in lines])
-    pieces = [piece for line in lines if line.fence.bytes in held for piece in split(line)]
-    if pieces:
-        last: int = transaction.execute("update log_numbers set last = last + ? returning last", (len(pieces),)).fetchone()[0]
-        rows = []
-        for number, piece in enumerate(pieces, last - len(pieces) + 1):
-            fence = piece.fence.bytes
-            logged_at = transaction.now - span(piece.seconds_ago)
-            metadata = codec.maybe_text(piece.metadata)
-            job, epoch, project = codec.job_bytes(fence), codec.epoch(fence), held[fence]
-            rows.append((job, number, epoch, project, int(piece.level), logged_at, piece.message, metadata))
-        transaction.executemany(sql("add_log"), rows)
-        # A line is a sign that the handler runs.
-        spoke = dict.fromkeys(piece.fence.bytes for piece in pieces)
-        text = "update running set heartbeat_at = ? where fence = ? and heartbeat_at is null"
-        transaction.executemany(text, [(transaction.now, fence) for fence in spoke])
-    return [Lost(fence) for fence in dict.fromkeys(line.fence for line in lines) if fence.bytes not in held]
-
-
-def _held(transaction: Transaction, fences: list[bytes]) -> dict[bytes, int]:
-    """The fences among these that are in `running`, and their projects."""
-    arguments = (b"".join(fences), codec.positions(len(fences)))
-    return {fence: project for fence, project, *_ in transaction.execute(sql("claims_in_full"), arguments)}

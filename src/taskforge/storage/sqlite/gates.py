@@ -19,7 +19,7 @@ class Gate:
 
 
 class Gates:
-    """The limited queues that one claim comes across; the others cost nothing. Nothing else writes meanwhile, so what is read here stays so."""
+    """The limited queues that one claim comes across; the others cost nothing. Nobody else writes meanwhile."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction

@@ -91,7 +91,8 @@ class Keeper:
 
 
 _QUEUES = """
-select number, id, project, name, description, priority, settings, is_active, version, created_at, updated_at, deleted_at from queues
+select number, id, project, name, description, priority, settings, is_active, version, created_at, updated_at, deleted_at
+from queues
 """
 _LANES = "select number, project, queue, job_type, priority, requires from lanes"
 _ALL_TAKERS = """

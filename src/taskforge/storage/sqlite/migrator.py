@@ -18,9 +18,8 @@ def migrate(connection: sqlite3.Connection, now: int) -> list[str]:
     try:
         done = _version(connection)
         if done == 0:
-            connection.execute(
-                "create table if not exists migrations (number integer primary key, name text not null, applied_at integer not null) strict"
-            )
+            columns = "number integer primary key, name text not null, applied_at integer not null"
+            connection.execute(f"create table if not exists migrations ({columns}) strict")
         for migration in migrations(PACKAGE):
             if migration.number > done:
                 for statement in _statements(migration.sql):

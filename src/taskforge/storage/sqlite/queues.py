@@ -1,4 +1,4 @@
-"""Creates, changes and deletes queues. Every change raises the catalog's version, so that no process goes on with what it remembers."""
+"""Creates, changes and deletes queues. Every change raises the catalog's version: no process goes on with what it remembers."""
 
 from typing import assert_never
 from uuid import UUID
@@ -94,9 +94,7 @@ def _delete(transaction: Transaction, catalog: Catalog, project: int, change: De
     if busy:
         raise Conflict(f"queue {old.name!r} has {busy} jobs processing; pause it and wait, or cancel them")
     now = transaction.now
-    transaction.execute(
-        "update queues set deleted_at = ?, updated_at = ?, version = version + 1 where number = ?", (now, now, old.number)
-    )
+    transaction.execute("update queues set deleted_at = ?, updated_at = ? where number = ?", (now, now, old.number))
     fences = [fence for (fence,) in transaction.execute(sql("stranded"), (lanes, CANCELLED_AT_ONCE))]
     end(transaction, cancelled(fences))
     return old.number

@@ -66,7 +66,15 @@ def deregister(transaction: Transaction, incarnation: UUID) -> None:
 def update_worker(transaction: Transaction, project: int, change: UpdateWorker) -> Worker:
     check_worker(change)
     capabilities = None if change.capabilities is None else codec.json(change.capabilities)
-    values = (change.name, change.max_concurrent_jobs, capabilities, change.drain_mode, transaction.now, change.worker.bytes, project)
+    values = (
+        change.name,
+        change.max_concurrent_jobs,
+        capabilities,
+        change.drain_mode,
+        transaction.now,
+        change.worker.bytes,
+        project,
+    )
     if not transaction.execute(sql("update_worker"), values).rowcount:
         raise NotFound("worker", str(change.worker))
     transaction.keeper.raise_version()

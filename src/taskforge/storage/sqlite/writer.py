@@ -1,8 +1,9 @@
 """Writes. One thread per process owns the connection that writes; calls that wait together share one transaction.
 
 The thread takes whatever is queued, runs it between one `begin immediate` and one `commit`, and only then lets the callers know:
-the commit's fsync is the acknowledgement of them all. A call that fails is rolled back alone, to its savepoint. When the store itself fails
-(disk full, I/O error, a commit that did not come through), everyone in the group hears `StoreUnavailable` and nothing is acknowledged.
+the commit's fsync is the acknowledgement of them all. A call that fails is rolled back alone, to its savepoint. When the store
+itself fails (disk full, I/O error, a commit that did not come through), everyone in the group hears `StoreUnavailable` and
+nothing is acknowledged.
 """
 
 import asyncio
@@ -169,7 +170,8 @@ class Writer:
             if len(calls) > 1:
                 # One of them spoils it for the others: each on its own, then.
                 connection.execute("release call")
-                return any([self._run_one(connection, keeper, [call], alone=False) for call in calls])
+                woke = [self._run_one(connection, keeper, [call], alone=False) for call in calls]
+                return any(woke)
             calls[0].error = translated(error)
             transaction.wakes = False
         if not alone:

@@ -1,0 +1,1 @@
+"""What applications import: the app object, the job decorator and class, handles."""

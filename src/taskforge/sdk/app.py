@@ -1,0 +1,324 @@
+"""The app object: where the jobs are, which functions run them, and how to reach both."""
+
+import asyncio
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Self, TypeVar
+from uuid import UUID
+
+import msgspec
+
+from taskforge.domain.changes import CancelJob, Changed, JobChange
+from taskforge.domain.errors import Conflict, NotFound
+from taskforge.domain.job import Inserted, NewJob, Refused
+from taskforge.domain.job import Job as StoredJob
+from taskforge.domain.queue import CreateQueue, Queue, QueueSettings, UpdateQueue
+from taskforge.operations import jobs as operations
+from taskforge.operations.upkeep import Upkeep
+from taskforge.sdk.handles import JobHandle, Waiter
+from taskforge.sdk.jobs import ClassHandler, Job, JobDecorator, JobFunction, Options, handler_of
+from taskforge.settings import Settings
+from taskforge.storage.engine import Engine
+from taskforge.wiring import make_engine
+from taskforge.worker.executor import FailureHook, Middleware
+from taskforge.worker.lease import Charge, Keeper
+from taskforge.worker.registry import Handler, Registry
+from taskforge.worker.source import EngineSource
+from taskforge.worker.worker import HealthCheck, Worker, WorkerOptions
+
+T = TypeVar("T")
+J = TypeVar("J", bound=type[Job])
+PROJECT = 1
+
+
+class Declared(msgspec.Struct, frozen=True):
+    name: str
+    description: str | None
+    priority: int | None
+    dead_letter_queue: str | None
+    settings: dict[str, Any]
+
+
+class TaskForge:
+    """`forge = TaskForge("sqlite:///jobs.db")`: one object per application, made at import, connected when first used."""
+
+    def __init__(self, url: str | None = None, *, settings: Settings | None = None, **flags: Any) -> None:
+        """Without a URL, TASKFORGE_URL or taskforge.toml decides. Other settings may be given by name."""
+        self.settings = settings or Settings.load({"url": url, **flags})
+        self.registry = Registry()
+        self._declared: dict[str, Declared] = {}
+        self._middleware: list[Middleware] = []
+        self._failure_hooks: list[FailureHook] = []
+        # An engine belongs to one event loop: the application's, and the hidden one behind `sync`.
+        self._engines: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Engine] = weakref.WeakKeyDictionary()
+        self._opening: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = weakref.WeakKeyDictionary()
+        self._waiters: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Waiter] = weakref.WeakKeyDictionary()
+        self._hidden: tuple[int, asyncio.AbstractEventLoop] | None = None
+
+    # --- Declaring ---
+
+    def queue(
+        self,
+        name: str,
+        *,
+        description: str | None = None,
+        priority: int | None = None,
+        dead_letter_queue: str | None = None,
+        **settings: Any,
+    ) -> None:
+        """Declare a queue: made, or brought to these settings, when the application connects. Settings not named stay as they are."""
+        QueueSettings.parse(settings)
+        self._declared[name] = Declared(name, description, priority, dead_letter_queue, settings)
+        if dead_letter_queue is not None:
+            self._declared.setdefault(dead_letter_queue, Declared(dead_letter_queue, None, None, None, {}))
+
+    def job(
+        self,
+        *,
+        queue: str = "default",
+        job_type: str | None = None,
+        kind: str | None = None,
+        priority: int = 0,
+        max_attempts: int | None = None,
+        timeout: float | None = None,
+        tags: tuple[str, ...] = (),
+        requires: Mapping[str, Any] | None = None,
+        aliases: tuple[str, ...] = (),
+    ) -> JobDecorator:
+        """Make a function the handler of a job type. Async functions run on the event loop, plain ones in threads, and
+        `kind="process"` ones in processes that can be killed. `aliases` are names it had before."""
+
+        def register(call: Callable[..., Any]) -> JobFunction[..., Any]:
+            handler = Handler(
+                call,
+                job_type=job_type or str(getattr(call, "__name__", "job")),
+                queue=queue,
+                kind=kind,
+                priority=int(priority),
+                max_attempts=max_attempts,
+                timeout=timeout,
+                tags=tags,
+                requires=requires,
+            )
+            self._add(handler, aliases)
+            return JobFunction(self, handler)
+
+        return JobDecorator(register)
+
+    def add(self, kind: J) -> J:
+        """Register a job class; also usable as a decorator."""
+        self._add(handler_of(kind), ())
+        return kind
+
+    def _add(self, handler: Handler, aliases: tuple[str, ...]) -> None:
+        self.registry.add(handler, aliases)
+        self._declared.setdefault(handler.queue, Declared(handler.queue, None, None, None, {}))
+
+    def middleware(self, layer: Middleware) -> Middleware:
+        """Wrap every handler: `async def layer(ctx, call): … await call() …`. The first one added is the outermost."""
+        self._middleware.append(layer)
+        return layer
+
+    def on_failure(self, hook: FailureHook) -> FailureHook:
+        """Call `hook(ctx, error)` whenever a handler raises: for Sentry and the like."""
+        self._failure_hooks.append(hook)
+        return hook
+
+    # --- Connecting ---
+
+    async def engine(self) -> Engine:
+        """The engine of this event loop, connected and with every declared queue in place."""
+        loop = asyncio.get_running_loop()
+        lock = self._opening.setdefault(loop, asyncio.Lock())
+        async with lock:
+            engine = self._engines.get(loop)
+            if engine is None:
+                engine = make_engine(self.settings)
+                await engine.open()
+                self._engines[loop] = engine
+                await self._declare(engine)
+        return engine
+
+    async def close(self) -> None:
+        loop = asyncio.get_running_loop()
+        waiter = self._waiters.pop(loop, None)
+        if waiter is not None:
+            await waiter.close()
+        engine = self._engines.pop(loop, None)
+        if engine is not None:
+            await engine.close()
+
+    async def __aenter__(self) -> Self:
+        await self.engine()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def _declare(self, engine: Engine) -> None:
+        # Dead letter queues first: others point to them.
+        targets = {one.dead_letter_queue for one in self._declared.values()}
+        for declared in sorted(self._declared.values(), key=lambda one: one.name not in targets):
+            await self._declare_one(engine, declared)
+
+    async def _declare_one(self, engine: Engine, declared: Declared) -> None:
+        for _ in range(5):  # another process may be declaring the same
+            known = {queue.name: queue for queue in await engine.queues([PROJECT])}
+            with suppress(Conflict):
+                change = _change(declared, known)
+                if change is not None:
+                    await engine.change_queue(PROJECT, change)
+                return
+
+    # --- Enqueueing ---
+
+    async def insert(self, job: NewJob) -> Inserted:
+        return await operations.enqueue(await self.engine(), PROJECT, job)
+
+    async def insert_many(self, jobs: Sequence[NewJob]) -> list[Inserted]:
+        """All jobs in one go. If any is refused, the first refusal is raised; those accepted are enqueued all the same."""
+        answers = await (await self.engine()).insert(PROJECT, jobs)
+        for answer in answers:
+            if isinstance(answer, Refused):
+                raise answer.error
+        return [answer for answer in answers if isinstance(answer, Inserted)]
+
+    async def enqueue(self, job: Job, **options: Any) -> JobHandle[Any]:
+        """Enqueue an instance of a job class."""
+        return (await self.enqueue_many([self.build(job, **options)]))[0]
+
+    async def enqueue_many(self, jobs: Iterable[NewJob | Job]) -> list[JobHandle[Any]]:
+        """Enqueue what `build` made, and instances of job classes, in one go."""
+        built = [self.build(job) if isinstance(job, Job) else job for job in jobs]
+        return [JobHandle(self, one.job, existed=one.existed) for one in await self.insert_many(built)]
+
+    def build(self, job: Job, **options: Any) -> NewJob:
+        handler = self.registry.get(type(job).job_type or type(job).__name__)
+        if not isinstance(handler, ClassHandler):
+            raise NotFound("job class", type(job).__name__)
+        return Options(**options).build(handler, handler.encode_instance(job))
+
+    # --- Looking and steering ---
+
+    async def get(self, job: UUID) -> StoredJob:
+        found = await (await self.engine()).get([PROJECT], [job])
+        if not found:
+            raise NotFound("job", str(job))
+        return found[0]
+
+    async def wait(self, job: UUID) -> StoredJob:
+        """The job once it has ended."""
+        engine = await self.engine()
+        loop = asyncio.get_running_loop()
+        waiter = self._waiters.get(loop)
+        if waiter is None:
+            waiter = self._waiters[loop] = Waiter(lambda jobs: engine.get([PROJECT], jobs))
+        return await waiter.wait(job)
+
+    async def cancel(self, job: UUID, reason: str = "cancelled by request") -> Changed:
+        return await self.change(job, CancelJob(reason))
+
+    async def change(self, job: UUID, verb: JobChange) -> Changed:
+        return await operations.change(await self.engine(), [PROJECT], job, verb)
+
+    # --- Working ---
+
+    async def worker(self, *, health_check: HealthCheck | None = None, registry: Registry | None = None, **options: Any) -> Worker:
+        """A worker on this app's jobs, not yet running. `options` are those of `WorkerOptions`."""
+        settings = self.settings
+        defaults = {
+            "lease_seconds": settings.lease_seconds,
+            "poll_seconds": settings.poll_seconds,
+            "grace_seconds": settings.grace_seconds,
+        }
+        engine = await self.engine()
+        interval = min(settings.heartbeat_seconds, settings.lease_seconds / 3, 1.0)
+
+        def make_keeper(incarnation: UUID, hear: Callable[..., None]) -> Keeper:
+            charge = Charge(settings.url, settings.schema, incarnation, settings.lease_seconds, interval)
+            return Keeper([sys.executable, "-m", "taskforge.sdk.lease_keeper"], charge, hear)
+
+        return Worker(
+            EngineSource(engine, PROJECT),
+            registry or self.registry,
+            WorkerOptions(**(defaults | options)),
+            make_keeper,
+            middleware=self._middleware,
+            failure_hooks=self._failure_hooks,
+            health_check=health_check,
+        )
+
+    def upkeep(self, engine: Engine) -> Upkeep:
+        return Upkeep(engine, interval=self.settings.upkeep_seconds, retention_days=self.settings.retention_days)
+
+    async def work(self, **options: Any) -> None:
+        """Run a worker and the upkeep in this process until cancelled; then stop gracefully."""
+        worker = await self.worker(**options)
+        keeping = asyncio.create_task(self.upkeep(await self.engine()).run())
+        running = asyncio.create_task(worker.run())
+        try:
+            await asyncio.shield(running)
+        except asyncio.CancelledError:
+            worker.stop()
+            await running
+            raise
+        finally:
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
+
+    # --- From code that is not async ---
+
+    def sync(self, call: Coroutine[Any, Any, T]) -> T:
+        """Run one of our coroutines from plain code: `handle = forge.sync(send.enqueue("a"))`."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            call.close()
+            raise RuntimeError("sync() was called inside an event loop; await the call instead")
+        return asyncio.run_coroutine_threadsafe(call, self._hidden_loop()).result()
+
+    def _hidden_loop(self) -> asyncio.AbstractEventLoop:
+        # After a fork (gunicorn, uwsgi) the parent's thread does not exist here: start our own.
+        if self._hidden is None or self._hidden[0] != os.getpid():
+            loop = asyncio.new_event_loop()
+            threading.Thread(target=loop.run_forever, name="taskforge-sync", daemon=True).start()
+            self._hidden = (os.getpid(), loop)
+        return self._hidden[1]
+
+    def close_sync(self) -> None:
+        """Close what `sync` opened. Not needed before a process ends."""
+        if self._hidden is not None:
+            loop = self._hidden[1]
+            asyncio.run_coroutine_threadsafe(self.close(), loop).result()
+            loop.call_soon_threadsafe(loop.stop)
+            self._hidden = None
+
+
+def _change(declared: Declared, known: dict[str, Queue]) -> CreateQueue | UpdateQueue | None:
+    """What it takes to bring a queue to what the code declares; None when it is there already."""
+    settings = dict(declared.settings)
+    if declared.dead_letter_queue is not None:
+        settings["dead_letter_queue_id"] = known[declared.dead_letter_queue].id
+    queue = known.get(declared.name)
+    if queue is None:
+        return CreateQueue(
+            name=declared.name,
+            description=declared.description or "",
+            priority=declared.priority or 0,
+            settings=QueueSettings.parse(settings),
+        )
+    merged = QueueSettings.parse(msgspec.structs.asdict(queue.settings) | settings)
+    same = (
+        merged == queue.settings
+        and declared.priority in (None, queue.priority)
+        and declared.description in (None, queue.description)
+    )
+    if same:
+        return None
+    return UpdateQueue(queue=queue.id, description=declared.description, priority=declared.priority, settings=merged)

@@ -1,0 +1,106 @@
+"""A handle on an enqueued job: how it stands, what came of it."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Generic, TypeVar
+from uuid import UUID
+
+import msgspec
+
+from taskforge.domain.errors import NotFound, TaskForgeError
+from taskforge.domain.job import Job, JobStatus
+
+R = TypeVar("R")
+FIRST_LOOK_SECONDS = 0.005
+LONGEST_WAIT_SECONDS = 0.25
+
+
+class JobFailed(TaskForgeError):
+    """The job ended without a result; `job` tells all that is known."""
+
+    def __init__(self, job: Job) -> None:
+        error = f"{job.error.type}: {job.error.message}" if job.error is not None else job.reason or job.status
+        super().__init__(f"job {job.id} ({job.job_type}) {job.status}: {error}")
+        self.job = job
+
+
+class Waiter:
+    """Waits for many jobs with one read: all who wait share the looks of a single task, slower the longer nothing ends."""
+
+    def __init__(self, look: Callable[[Sequence[UUID]], Awaitable[list[Job]]]) -> None:
+        self._look = look
+        self._waiting: dict[UUID, asyncio.Future[Job]] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._pace = FIRST_LOOK_SECONDS
+
+    async def wait(self, job: UUID) -> Job:
+        future = self._waiting.get(job)
+        if future is None:
+            future = self._waiting[job] = asyncio.get_running_loop().create_future()
+            self._pace = FIRST_LOOK_SECONDS
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._run())
+        return await asyncio.shield(future)
+
+    async def _run(self) -> None:
+        while self._waiting:
+            try:
+                found = {job.id: job for job in await self._look(list(self._waiting))}
+            except Exception as error:  # noqa: BLE001 - whoever waits hears of it
+                for future in self._waiting.values():
+                    if not future.done():
+                        future.set_exception(error)
+                self._waiting.clear()
+                return
+            for identifier, future in list(self._waiting.items()):
+                job = found.get(identifier)
+                if job is None or job.status.is_final:
+                    self._waiting.pop(identifier)
+                    self._pace = FIRST_LOOK_SECONDS
+                    if job is None:
+                        future.set_exception(NotFound("job", str(identifier)))
+                    else:
+                        future.set_result(job)
+            await asyncio.sleep(self._pace)
+            self._pace = min(LONGEST_WAIT_SECONDS, self._pace * 1.3)
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+
+class JobHandle(Generic[R]):
+    def __init__(self, forge: Any, identifier: UUID, *, existed: bool = False, result_type: Any = Any) -> None:
+        self._forge = forge
+        self.id = identifier
+        self.existed = existed  # whether a job with the same unique or idempotency key was there already
+        self._result_type = result_type
+
+    def __repr__(self) -> str:
+        return f"JobHandle({self.id})"
+
+    async def job(self) -> Job:
+        """The job as it stands now."""
+        return await self._forge.get(self.id)  # type: ignore[no-any-return]
+
+    async def status(self) -> JobStatus:
+        return (await self.job()).status
+
+    async def result(self, timeout: float | None = None) -> R:
+        """Wait for the job to end and return what its handler returned. Raises `JobFailed`, or TimeoutError."""
+        started = time.monotonic()
+        try:
+            async with asyncio.timeout(timeout):
+                job = await self._forge.wait(self.id)
+        except TimeoutError:
+            raise TimeoutError(f"job {self.id} has not ended after {time.monotonic() - started:.1f} s") from None
+        if job.status is not JobStatus.SUCCEEDED:
+            raise JobFailed(job)
+        if job.result is None:
+            return None  # type: ignore[return-value]
+        return msgspec.json.decode(job.result, type=self._result_type)  # type: ignore[no-any-return]
+
+    async def cancel(self, reason: str = "cancelled by request") -> None:
+        await self._forge.cancel(self.id, reason)

@@ -1,0 +1,242 @@
+"""Jobs as Python sees them: decorated functions, and classes whose fields are the payload."""
+
+import enum
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar, get_type_hints, overload
+
+import msgspec
+
+from taskforge.domain.errors import Invalid
+from taskforge.domain.job import NewJob, new_job
+from taskforge.sdk.handles import JobHandle
+from taskforge.worker.context import Context
+from taskforge.worker.registry import Handler
+
+if TYPE_CHECKING:
+    from taskforge.sdk.app import TaskForge
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Priority(enum.IntEnum):
+    """Names for the levels most people need; any number from 0 to 9 will do."""
+
+    LOW = 2
+    NORMAL = 5
+    HIGH = 7
+    CRITICAL = 9
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """How one job is enqueued, beyond its arguments."""
+
+    queue: str | None = None
+    priority: int | None = None
+    at: Any = None
+    delay: Any = None
+    deadline: Any = None
+    expires: Any = None
+    unique: str | None = None
+    idempotency_key: str | None = None
+    max_attempts: int | None = None
+    timeout: float | None = None
+    tags: tuple[str, ...] = ()
+    requires: Mapping[str, Any] | None = None
+    trace: str | None = None
+
+    def build(self, handler: Handler, payload: bytes) -> NewJob:
+        if self.at is not None and self.delay is not None:
+            raise Invalid("delay", "is given together with at", "use one of them")
+        job = new_job(
+            self.queue or handler.queue,
+            handler.job_type,
+            None,
+            priority=handler.priority if self.priority is None else int(self.priority),
+            max_attempts=self.max_attempts or handler.max_attempts,
+            at=self.at if self.delay is None else self.delay,
+            deadline=self.deadline,
+            expires=self.expires,
+            timeout_seconds=self.timeout or handler.timeout,
+            tags=(*handler.tags, *self.tags),
+            requires=self.requires or handler.requires,
+            unique_key=self.unique,
+            idempotency_key=self.idempotency_key,
+            trace=self.trace,
+        )
+        return msgspec.structs.replace(job, payload=payload)
+
+
+class Enqueuer(Generic[P, R]):
+    """A handler with options: what `enqueue` is called on."""
+
+    def __init__(self, forge: "TaskForge", handler: Handler, options: Options, result_type: Any) -> None:
+        self._forge = forge
+        self.handler = handler
+        self._options = options
+        self._result_type = result_type
+
+    def build(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
+        """The job, checked but not enqueued: for `forge.enqueue_many` and for transactions."""
+        return self._options.build(self.handler, self.handler.encode(args, kwargs))
+
+    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+        inserted = await self._forge.insert(self.build(*args, **kwargs))
+        return JobHandle(self._forge, inserted.job, existed=inserted.existed, result_type=self._result_type)
+
+    async def enqueue_many(self, calls: Iterable[tuple[Any, ...] | Mapping[str, Any]]) -> list[JobHandle[R]]:
+        """One job for each tuple of positional or mapping of named arguments, all in one go."""
+        encode, build = self.handler.encode, self._options.build
+        jobs = [build(self.handler, encode((), one) if isinstance(one, Mapping) else encode(tuple(one), {})) for one in calls]
+        answers = await self._forge.insert_many(jobs)
+        return [JobHandle(self._forge, one.job, existed=one.existed, result_type=self._result_type) for one in answers]
+
+
+class JobFunction(Enqueuer[P, R]):
+    """A decorated handler. Calling it runs the function here and now; `enqueue` has a worker run it."""
+
+    def __init__(self, forge: "TaskForge", handler: Handler) -> None:
+        super().__init__(forge, handler, Options(), _result_type(handler.call))
+        self.__wrapped__ = handler.call
+        self.__name__ = getattr(handler.call, "__name__", handler.job_type)
+        self.__doc__ = handler.call.__doc__
+        self.__module__ = handler.call.__module__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.handler.call(*args, **kwargs)
+
+    def options(
+        self,
+        *,
+        queue: str | None = None,
+        priority: int | None = None,
+        at: Any = None,
+        delay: Any = None,
+        deadline: Any = None,
+        expires: Any = None,
+        unique: str | None = None,
+        idempotency_key: str | None = None,
+        max_attempts: int | None = None,
+        timeout: float | None = None,
+        tags: tuple[str, ...] = (),
+        requires: Mapping[str, Any] | None = None,
+        trace: str | None = None,
+    ) -> Enqueuer[P, R]:
+        """The same handler with other options for the next enqueue: `await send.options(delay=60).enqueue(…)`."""
+        chosen = Options(
+            queue=queue,
+            priority=priority,
+            at=at,
+            delay=delay,
+            deadline=deadline,
+            expires=expires,
+            unique=unique,
+            idempotency_key=idempotency_key,
+            max_attempts=max_attempts,
+            timeout=timeout,
+            tags=tags,
+            requires=requires,
+            trace=trace,
+        )
+        return Enqueuer(self._forge, self.handler, chosen, self._result_type)
+
+
+class JobDecorator:
+    """What `forge.job(…)` returns. The overloads take the context out of the arguments that `enqueue` wants."""
+
+    def __init__(self, register: Callable[[Callable[..., Any]], JobFunction[..., Any]]) -> None:
+        self._register = register
+
+    @overload
+    def __call__(self, call: Callable[Concatenate[Context, P], Awaitable[R]]) -> JobFunction[P, R]: ...
+    @overload
+    def __call__(self, call: Callable[P, Awaitable[R]]) -> JobFunction[P, R]: ...
+    @overload
+    def __call__(self, call: Callable[Concatenate[Context, P], R]) -> JobFunction[P, R]: ...
+    @overload
+    def __call__(self, call: Callable[P, R]) -> JobFunction[P, R]: ...
+    def __call__(self, call: Callable[..., Any]) -> JobFunction[..., Any]:
+        return self._register(call)
+
+
+class Job(msgspec.Struct, kw_only=True):
+    """A job as a class: its fields are the payload, `execute` is the handler.
+
+    class Replicate(Job):
+        queue = "storage"
+        source: str
+        target: str
+
+        async def execute(self, ctx: Context) -> int: ...
+    """
+
+    job_type: ClassVar[str] = ""
+    queue: ClassVar[str] = "default"
+    priority: ClassVar[int] = Priority.NORMAL
+    max_retries: ClassVar[int | None] = None
+    timeout: ClassVar[float | None] = None
+    tags: ClassVar[tuple[str, ...]] = ()
+
+    async def execute(self, ctx: Context) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} has no execute method")
+
+
+def handler_of(kind: type[Job]) -> Handler:
+    """The handler behind a job class."""
+    decoder = msgspec.json.Decoder(kind)
+
+    async def execute(ctx: Context, **_: Any) -> Any:
+        return await decoder.decode(ctx.job.payload).execute(ctx)
+
+    execute.__module__, execute.__qualname__ = kind.__module__, f"{kind.__qualname__}.execute"
+    return ClassHandler(kind, execute)
+
+
+class ClassHandler(Handler):
+    def __init__(self, kind: type[Job], call: Callable[..., Any]) -> None:
+        name = kind.job_type or kind.__name__
+        attempts = None if kind.max_retries is None else kind.max_retries + 1
+        super().__init__(
+            _bare(call),
+            job_type=name,
+            queue=kind.queue,
+            priority=int(kind.priority),
+            max_attempts=attempts,
+            timeout=kind.timeout,
+            tags=kind.tags,
+        )
+        self.call = call
+        self.takes_context = True
+        self.arguments = kind
+        self._checker = msgspec.json.Decoder(kind)
+
+    def encode_instance(self, job: Job) -> bytes:
+        payload = msgspec.json.encode(job)
+        self._check(payload)
+        return payload
+
+    def decode(self, payload: bytes) -> tuple[Any, ...]:
+        self._check(payload)
+        return ()
+
+    def _check(self, payload: bytes) -> None:
+        try:
+            self._checker.decode(payload)
+        except (msgspec.ValidationError, msgspec.DecodeError) as error:
+            raise Invalid(f"{self.job_type}()", str(error), "use fields of the types the job class declares") from None
+
+
+def _bare(call: Callable[..., Any]) -> Callable[..., Any]:
+    async def bare(ctx: Context) -> Any:
+        return await call(ctx)
+
+    return bare
+
+
+def _result_type(call: Callable[..., Any]) -> Any:
+    try:
+        found = get_type_hints(call).get("return", Any)
+    except NameError:
+        return Any
+    return Any if inspect.isclass(found) and issubclass(found, BaseException) else found

@@ -1,0 +1,206 @@
+"""The SQLite engine: one file, many processes, one writer at a time."""
+
+import asyncio
+import atexit
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from uuid import UUID
+
+from taskforge.domain.changes import Changed, JobChange
+from taskforge.domain.execution import Beat, Execution
+from taskforge.domain.job import Claimed, Inserted, Job, NewJob, Refused
+from taskforge.domain.log import Level, Line, NewLine
+from taskforge.domain.outcome import Finish, Lost
+from taskforge.domain.query import Event, JobFilter, Page, QueueStats
+from taskforge.domain.queue import Queue, QueueChange
+from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, UpdateWorker, Worker
+from taskforge.storage.engine import Claim, Lapsed, Pruned
+from taskforge.storage.sqlite import (
+    changing,
+    claims,
+    enqueue,
+    finishing,
+    listing,
+    migrator,
+    news,
+    pruning,
+    queues,
+    reading,
+    upkeep,
+    workers,
+)
+from taskforge.storage.sqlite.connection import check_version, connect_writer, translated
+from taskforge.storage.sqlite.readers import Readers
+from taskforge.storage.sqlite.signals import Signals
+from taskforge.storage.sqlite.transaction import Stamp, Transaction
+from taskforge.storage.sqlite.writer import Writer
+
+
+class SqliteEngine:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        durable: bool = True,
+        clock: Callable[[], datetime] | None = None,
+        mint: Callable[[], UUID] | None = None,
+    ) -> None:
+        """`durable=False` lets a commit return before the disk has it: a power cut may then lose the last moments, a crash of the
+        process does not. `clock` and `mint` (of job ids) replace the machine's, for tests."""
+        self._path = Path(path)
+        self._durable = durable
+        self._clock = clock or (lambda: datetime.now(UTC))
+        self._stamp = Stamp(self._clock, mint)
+        self._readers = Readers(self._path, self._stamp)
+        self._signals = Signals(self._path, self._readers.data_version)
+        self._writer = Writer(self._path, self._stamp, self._signals.send, durable=durable)
+        self._inserts: dict[int, Callable[[Transaction, list[NewJob]], list[Inserted | Refused]]] = {}
+        self._clean: set[int] = set()  # deleted queues that hold no jobs any more
+
+    # --- Life ---
+
+    async def open(self, *, migrate: bool = True) -> None:
+        check_version()
+        await asyncio.get_running_loop().run_in_executor(None, self._prepare, migrate)
+        self._writer.start()
+        self._readers.start()
+        atexit.register(self._stop)
+
+    def _prepare(self, migrate: bool) -> None:
+        try:
+            connection = connect_writer(self._path, durable=self._durable)
+            try:
+                if migrate:
+                    migrator.migrate(connection, self._stamp.now())
+                migrator.check(connection)
+            finally:
+                connection.close()
+        except Exception as error:
+            raise translated(error) from error
+
+    async def close(self) -> None:
+        self._signals.stop()
+        # Away from the event loop: the last group may be waiting for another process, and its callers for this loop.
+        await asyncio.get_running_loop().run_in_executor(None, self._stop)
+        atexit.unregister(self._stop)
+
+    def _stop(self) -> None:
+        self._writer.stop()
+        self._readers.stop()
+
+    async def now(self) -> datetime:
+        await self._readers.read(lambda snapshot: snapshot.execute("select version from catalog").fetchone())
+        return self._clock()
+
+    # --- The path of a job ---
+
+    async def insert(self, project: int, jobs: Sequence[NewJob]) -> list[Inserted | Refused]:
+        if not jobs:
+            return []
+        work = self._inserts.get(project)
+        if work is None:
+            # One function for each project, by which the writer knows neighbouring inserts that it may join.
+            work = self._inserts[project] = lambda transaction, items: enqueue.insert(transaction, project, items)
+        return await self._writer.submit_items(work, jobs)
+
+    async def claim(self, claim: Claim) -> list[Claimed]:
+        return await self._writer.submit(lambda transaction: claims.claim(transaction, claim))
+
+    async def finish(self, finishes: Sequence[Finish], *, lapsed: bool = False) -> list[Lost]:
+        if not finishes:
+            return []
+        return await self._writer.submit(lambda transaction: finishing.finish(transaction, finishes, lapsed=lapsed))
+
+    async def turn(self, finishes: Sequence[Finish], claim: Claim) -> tuple[list[Lost], list[Claimed]]:
+        """Two calls that stand side by side in the writer's queue and share a commit; a claim that fails undoes no finish."""
+        lost, claimed = await asyncio.gather(self.finish(finishes), self.claim(claim), return_exceptions=True)
+        if isinstance(lost, BaseException):
+            raise lost
+        if isinstance(claimed, BaseException):
+            raise claimed
+        return lost, claimed
+
+    async def beat(self, beats: Sequence[Beat]) -> list[Lost]:
+        return await self._writer.submit(lambda transaction: news.beat(transaction, beats)) if beats else []
+
+    async def log(self, lines: Sequence[NewLine]) -> list[Lost]:
+        return await self._writer.submit(lambda transaction: news.log(transaction, lines)) if lines else []
+
+    def on_work(self, wake: Callable[[], None]) -> Callable[[], None]:
+        return self._signals.listen(wake)
+
+    # --- Workers and leases ---
+
+    async def register(self, project: int, worker: NewWorker, lease_seconds: float) -> Registered:
+        return await self._writer.submit(lambda transaction: workers.register(transaction, project, worker, lease_seconds))
+
+    async def renew(self, incarnation: UUID, lease_seconds: float, sample: Sample) -> Renewed:
+        return await self._writer.submit(lambda transaction: workers.renew(transaction, incarnation, lease_seconds, sample))
+
+    async def deregister(self, incarnation: UUID) -> None:
+        await self._writer.submit(lambda transaction: workers.deregister(transaction, incarnation))
+
+    async def update_worker(self, project: int, change: UpdateWorker) -> Worker:
+        return await self._writer.submit(lambda transaction: workers.update_worker(transaction, project, change))
+
+    async def workers(self, projects: Sequence[int]) -> list[Worker]:
+        return await self._readers.read(lambda seen: workers.list_workers(seen.connection, projects, seen.now))
+
+    # --- Queues ---
+
+    async def change_queue(self, project: int, change: QueueChange) -> Queue:
+        return await self._writer.submit(lambda transaction: queues.change_queue(transaction, project, change))
+
+    async def queues(self, projects: Sequence[int]) -> list[Queue]:
+        return await self._readers.read(lambda seen: reading.queues(seen, projects))
+
+    async def stats(self, projects: Sequence[int]) -> list[QueueStats]:
+        return await self._readers.read(lambda seen: reading.stats(seen, projects))
+
+    # --- Steering jobs ---
+
+    async def change(self, projects: Sequence[int], jobs: Sequence[UUID], change: JobChange) -> list[Changed | Refused]:
+        return await self._writer.submit(lambda transaction: changing.change(transaction, projects, jobs, change))
+
+    # --- Reading ---
+
+    async def get(self, projects: Sequence[int], jobs: Sequence[UUID]) -> list[Job]:
+        return await self._readers.read(lambda seen: reading.get(seen, projects, jobs))
+
+    async def list_jobs(self, projects: Sequence[int], wanted: JobFilter, page: Page) -> list[Job]:
+        return await self._readers.read(lambda seen: listing.list_jobs(seen, projects, wanted, page))
+
+    async def executions(self, projects: Sequence[int], job: UUID) -> list[Execution]:
+        return await self._readers.read(lambda seen: reading.executions(seen, projects, job))
+
+    async def active_executions(self, projects: Sequence[int], *, timed_out: bool, limit: int) -> list[Execution]:
+        return await self._readers.read(partial(reading.active_executions, projects=projects, timed_out=timed_out, limit=limit))
+
+    async def logs(self, projects: Sequence[int], job: UUID, *, least: Level, after: int, limit: int, offset: int) -> list[Line]:
+        work = partial(reading.logs, projects=projects, job=job, least=least, after=after, limit=limit, offset=offset)
+        return await self._readers.read(work)
+
+    async def events(self, after: int, limit: int) -> list[Event]:
+        return await self._readers.read(lambda seen: reading.events(seen, after, limit))
+
+    # --- Upkeep ---
+
+    async def stage(self, limit: int) -> int:
+        return await self._writer.submit(lambda transaction: upkeep.stage(transaction, limit))
+
+    async def lapsed(self, limit: int) -> list[Lapsed]:
+        return await self._readers.read(lambda seen: reading.lapsed(seen, limit))
+
+    async def expire(self, limit: int) -> int:
+        stranded, clean = await self._readers.read(lambda seen: upkeep.find_stranded(seen, limit, self._clean))
+        self._clean |= clean
+        return await self._writer.submit(lambda transaction: upkeep.expire(transaction, limit, stranded))
+
+    async def fold(self, limit: int) -> int:
+        return await self._writer.submit(lambda transaction: upkeep.fold(transaction, limit))
+
+    async def prune(self, retention_days: float, limit: int) -> Pruned:
+        old, more = await self._readers.read(lambda seen: pruning.find_old(seen, retention_days, limit))
+        return await self._writer.submit(lambda transaction: pruning.prune(transaction, old, limit, more=more))

@@ -1,0 +1,94 @@
+"""Reads. A few threads with connections of their own, which never wait for the writer nor it for them."""
+
+import asyncio
+import queue
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from taskforge.domain.errors import StoreUnavailable
+from taskforge.storage.sqlite.connection import connect_reader, is_away, translated
+from taskforge.storage.sqlite.keeper import Keeper
+from taskforge.storage.sqlite.reading import Snapshot
+from taskforge.storage.sqlite.transaction import Stamp
+
+T = TypeVar("T")
+THREADS = 3
+
+
+class Readers:
+    def __init__(self, path: Path, stamp: Stamp) -> None:
+        self._path = path
+        self._stamp = stamp
+        self._pool: ThreadPoolExecutor | None = None
+        self._idle: queue.SimpleQueue[tuple[sqlite3.Connection, Keeper]] = queue.SimpleQueue()
+        self._watcher: sqlite3.Connection | None = None
+
+    def start(self) -> None:
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="taskforge-sqlite-reader")
+
+    def stop(self) -> None:
+        """End the threads and close what they read with. Blocks; safe to call twice, and at interpreter exit."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown(wait=True, cancel_futures=True)
+        if self._watcher is not None:
+            self._watcher.close()
+            self._watcher = None
+        try:
+            while True:
+                self._idle.get_nowait()[0].close()
+        except queue.Empty:
+            return
+
+    async def read(self, work: Callable[[Snapshot], T]) -> T:
+        return await self._in_thread(lambda: self._read(work))
+
+    async def data_version(self) -> int:
+        """A number that changes whenever another connection has written. Each connection counts for itself, so this one is kept."""
+        return await self._in_thread(self._look)
+
+    def _look(self) -> int:
+        if self._watcher is None:
+            self._watcher = connect_reader(self._path)
+        version: int = self._watcher.execute("pragma data_version").fetchone()[0]
+        return version
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        if self._pool is None:
+            raise StoreUnavailable("the engine is not open")
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        except RuntimeError as error:
+            if self._pool is None:
+                raise StoreUnavailable("the engine was closed meanwhile") from error
+            raise
+
+    def _read(self, work: Callable[[Snapshot], T]) -> T:
+        try:
+            connection, keeper = self._connect()
+        except sqlite3.Error as error:
+            raise translated(error) from error
+        broken = False
+        try:
+            connection.execute("begin")
+            return work(Snapshot(connection, keeper, self._stamp.now()))
+        except sqlite3.Error as error:
+            broken = is_away(error)
+            raise translated(error) from error
+        finally:
+            if connection.in_transaction:
+                connection.execute("rollback")
+            if broken:
+                connection.close()
+            else:
+                self._idle.put((connection, keeper))
+
+    def _connect(self) -> tuple[sqlite3.Connection, Keeper]:
+        try:
+            return self._idle.get_nowait()
+        except queue.Empty:
+            connection = connect_reader(self._path)
+            return connection, Keeper(connection)

@@ -1,0 +1,331 @@
+"""Runs handlers in a fixed number of slots. A straight line of small steps, from a claimed job to an outcome.
+
+A slot is a task that takes one job after the other, because a task per job costs 10 µs and a timer per job 5 more: timeouts are
+kept by one sweep over what runs. A slot that takes a job wakes the next one only if more jobs wait, so handlers that never really
+suspend run back to back in one slot while handlers that do still fill all of them.
+"""
+
+import asyncio
+import contextvars
+import logging
+import time
+import traceback
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from uuid import UUID
+
+from taskforge.domain import rules
+from taskforge.domain.errors import Invalid
+from taskforge.domain.job import Claimed, error_info
+from taskforge.domain.outcome import (
+    CancelOutcome,
+    Crashed,
+    DeadlinePassed,
+    FailForGood,
+    Failure,
+    HandBackOutcome,
+    Outcome,
+    RetryAfter,
+    SkipOutcome,
+    SnoozeFor,
+    Success,
+    TimedOut,
+)
+from taskforge.worker.children import ChildDied, Children, RemoteError
+from taskforge.worker.context import Channel, Context, Running, context_of, current
+from taskforge.worker.registry import Handler, Registry
+from taskforge.worker.source import Completion
+from taskforge.worker.verdicts import Cancel, Fail, Retry, Skip, Snooze, Verdict
+
+logger = logging.getLogger("taskforge.worker")
+
+Middleware = Callable[[Context, Callable[[], Awaitable[Any]]], Awaitable[Any]]
+FailureHook = Callable[[Context, BaseException], Any]
+MAX_RESULT_BYTES = 1 << 20
+ISOLATION_SECONDS = 2.0
+_NOTHING = Success(None)
+
+
+class Executor:
+    def __init__(
+        self,
+        registry: Registry,
+        channel: Channel,
+        complete: Callable[[Completion], None],
+        *,
+        slots: int,
+        middleware: Sequence[Middleware] = (),
+        failure_hooks: Sequence[FailureHook] = (),
+        app: str | None = None,
+    ) -> None:
+        self._registry = registry
+        self._channel = channel
+        self._complete = complete
+        self._slots = slots
+        self._middleware = tuple(middleware)
+        self._failure_hooks = tuple(failure_hooks)
+        self._waiting: deque[Claimed] = deque()
+        self._suspects: deque[Claimed] = deque()
+        self._suspect_since: float | None = None
+        self._alone: UUID | None = None
+        self.running: dict[UUID, Running] = {}
+        self._lingering = 0
+        self._idle: deque[asyncio.Future[None]] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._threads: ThreadPoolExecutor | None = None
+        self._children = Children(app)
+        self.freed = asyncio.Event()
+        self.done = 0
+
+    @property
+    def free(self) -> int:
+        return self._slots - len(self.running) - len(self._waiting) - len(self._suspects) - self._lingering
+
+    @property
+    def busy(self) -> int:
+        return len(self.running) + len(self._waiting) + len(self._suspects)
+
+    @property
+    def has_stuck_threads(self) -> bool:
+        return self._lingering > 0
+
+    # --- Taking jobs ---
+
+    def add(self, jobs: Sequence[Claimed]) -> None:
+        for job in jobs:
+            (self._suspects if job.crashes else self._waiting).append(job)
+        self._wake()
+
+    def take_back(self) -> list[Claimed]:
+        """Jobs that have not started; they leave the executor."""
+        jobs = [*self._waiting, *self._suspects]
+        self._waiting.clear()
+        self._suspects.clear()
+        return jobs
+
+    def _wake(self) -> None:
+        while self._idle:
+            waiter = self._idle.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+        if len(self._tasks) < self._slots and (self._waiting or self._suspects):
+            task = asyncio.get_running_loop().create_task(self._slot())
+            self._tasks.add(task)
+            task.add_done_callback(self._slot_ended)
+
+    def _slot_ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            logger.error("a worker slot failed; please report this", exc_info=task.exception())
+            self._wake()
+
+    async def _slot(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            job = self._next()
+            if job is None:
+                waiter = loop.create_future()
+                self._idle.append(waiter)
+                await waiter
+                continue
+            if self._waiting or self._suspects:
+                self._wake()
+            await self._run(job)
+            self.freed.set()
+
+    def _next(self) -> Claimed | None:
+        """The next job to start. One that crashed a worker before runs alone if it can, so that it takes no other job with it."""
+        if self._alone is not None:
+            return None
+        if self._suspects:
+            now = time.monotonic()
+            self._suspect_since = self._suspect_since or now
+            patience_over = now - self._suspect_since > ISOLATION_SECONDS
+            if not self.running or patience_over:
+                self._suspect_since = None
+                job = self._suspects.popleft()
+                if not patience_over:
+                    self._alone = job.fence
+                return job
+            return None
+        return self._waiting.popleft() if self._waiting else None
+
+    # --- Running one job ---
+
+    async def _run(self, claimed: Claimed) -> None:
+        running = Running(claimed, self._channel)
+        running.task = asyncio.current_task()
+        self.running[claimed.fence] = running
+        token = current.set(running)
+        try:
+            outcome = await self._outcome(running)
+        finally:
+            current.reset(token)
+            self.running.pop(claimed.fence, None)
+            if self._alone == claimed.fence:
+                self._alone = None
+        self.done += 1
+        if running.why != "lost" and not running.abandoned:
+            self._complete(Completion(claimed, outcome, time.monotonic() - running.started))
+        if self._waiting or self._suspects:
+            self._wake()
+
+    async def _outcome(self, running: Running) -> Outcome:
+        claimed = running.claimed
+        handler = running.handler = self._registry.get(claimed.job_type)
+        if handler is None:
+            return Failure(error_info("NoHandler", f"this worker has no handler for {claimed.job_type!r} any more"))
+        try:
+            arguments = handler.decode(claimed.payload)
+            if self._middleware:
+                value = await self._through(running, handler, arguments)
+            elif handler.kind == "async":
+                value = (
+                    await handler.call(context_of(running), *arguments) if handler.takes_context else await handler.call(*arguments)
+                )
+            else:
+                value = await self._outside(running, handler, arguments)
+            if value is None:
+                return _NOTHING
+            if isinstance(value, Verdict):
+                return _said(value)
+            return Success(rules.json_bytes("result", value, most=MAX_RESULT_BYTES))
+        except Verdict as verdict:
+            return _said(verdict)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if running.why is None or task is None:
+                raise
+            task.uncancel()
+            return _stopped(running)
+        except ChildDied as error:
+            return _stopped(running) if running.why is not None else Crashed(str(error))
+        except Exception as error:  # noqa: BLE001 - whatever a handler raises is an outcome, not our failure
+            return self._failed(running, error)
+
+    async def _through(self, running: Running, handler: Handler, arguments: tuple[Any, ...]) -> Any:
+        context = context_of(running)
+
+        async def innermost() -> Any:
+            if handler.kind == "async":
+                return await (handler.call(context, *arguments) if handler.takes_context else handler.call(*arguments))
+            return await self._outside(running, handler, arguments)
+
+        step: Callable[[], Awaitable[Any]] = innermost
+        for layer in reversed(self._middleware):
+            step = _wrapped(layer, context, step)
+        return await step()
+
+    async def _outside(self, running: Running, handler: Handler, arguments: tuple[Any, ...]) -> Any:
+        """Plain functions: in a thread, or in a process of their own that can be killed."""
+        if handler.kind == "process":
+            return await self._children.run(running, handler)
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self._slots, thread_name_prefix="taskforge")
+        call = contextvars.copy_context().run
+        arguments = (context_of(running), *arguments) if handler.takes_context else arguments
+        future = asyncio.get_running_loop().run_in_executor(self._threads, call, handler.call, *arguments)
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            if running.why is not None and not future.done():
+                # A thread cannot be killed: the job is reported, but the slot stays taken until the thread ends.
+                self._linger(future)
+            raise
+
+    def _linger(self, future: asyncio.Future[Any]) -> None:
+        self._lingering += 1
+
+        def ended(done: asyncio.Future[Any]) -> None:
+            self._lingering -= 1
+            self.freed.set()
+            if not done.cancelled():
+                done.exception()  # seen: the job was reported long ago
+
+        future.add_done_callback(ended)
+
+    def _failed(self, running: Running, error: Exception) -> Outcome:
+        for hook in self._failure_hooks:
+            try:
+                hook(context_of(running), error)
+            except Exception:
+                logger.exception("a failure hook failed")
+        if isinstance(error, Invalid) and error.field.endswith("()"):
+            # Arguments that do not fit will not fit the next time either.
+            return FailForGood(error_info("InvalidArguments", str(error)))
+        if isinstance(error, RemoteError):
+            return Failure(error_info(error.name, error.message, error.frames))
+        frames = "".join(traceback.format_exception(error))
+        return Failure(error_info(type(error).__name__, str(error) or type(error).__name__, frames))
+
+    # --- Stopping jobs ---
+
+    def interrupt(self, fence: UUID, why: str) -> None:
+        """Stop one job; the first reason stands. Async handlers are cancelled, processes killed, threads asked."""
+        running = self.running.get(fence)
+        if running is None or running.why is not None:
+            return
+        running.why = why
+        if running.stop is not None:
+            running.stop()
+        elif running.task is not None:
+            running.task.cancel(why)
+
+    def interrupt_all(self, why: str) -> None:
+        for fence in list(self.running):
+            self.interrupt(fence, why)
+
+    def sweep(self) -> None:
+        """Stop what ran too long. Called a few times a second."""
+        now = time.monotonic()
+        for running in list(self.running.values()):
+            ran, job = now - running.started, running.claimed
+            if job.deadline_seconds is not None and ran >= job.deadline_seconds:
+                self.interrupt(job.fence, "deadline")
+            elif ran >= job.timeout_seconds:
+                self.interrupt(job.fence, "timeout")
+        if self._suspects:
+            self._wake()
+
+    async def close(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._children.close()
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _wrapped(layer: Middleware, context: Context, step: Callable[[], Awaitable[Any]]) -> Callable[[], Awaitable[Any]]:
+    return lambda: layer(context, step)
+
+
+def _said(verdict: Verdict) -> Outcome:
+    match verdict:
+        case Snooze():
+            return SnoozeFor(verdict.seconds, verdict.reason)
+        case Retry():
+            return RetryAfter(verdict.seconds, error_info("Retry", verdict.reason))
+        case Fail():
+            return FailForGood(error_info("Fail", verdict.reason))
+        case Cancel():
+            return CancelOutcome(verdict.reason)
+        case Skip():
+            return SkipOutcome(verdict.reason)
+        case _:
+            return Failure(error_info(type(verdict).__name__, str(verdict)))
+
+
+def _stopped(running: Running) -> Outcome:
+    match running.why:
+        case "timeout":
+            return TimedOut(running.claimed.timeout_seconds)
+        case "deadline":
+            return DeadlinePassed()
+        case "cancel":
+            return CancelOutcome("cancelled while processing")
+        case _:
+            return HandBackOutcome(f"worker stopped ({running.why})")

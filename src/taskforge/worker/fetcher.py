@@ -1,0 +1,79 @@
+"""Claims jobs as slots come free: at once when a wake-up arrives, by polling when none does."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from uuid import UUID
+
+from taskforge.domain.errors import LeaseLost, StoreUnavailable
+from taskforge.domain.job import Claimed
+from taskforge.worker.executor import Executor
+from taskforge.worker.source import WorkSource
+
+logger = logging.getLogger("taskforge.worker")
+MOST_AT_ONCE = 1_000
+GATHER_SECONDS = 0.003
+
+
+class Fetcher:
+    def __init__(
+        self, source: WorkSource, executor: Executor, *, slots: int, poll_seconds: float, may_claim: Callable[[], bool]
+    ) -> None:
+        self._source = source
+        self._executor = executor
+        self._gather = max(1, min(slots, MOST_AT_ONCE) // 2)
+        self._poll_seconds = poll_seconds
+        self._may_claim = may_claim
+        self._work = asyncio.Event()
+
+    def wake(self) -> None:
+        self._work.set()
+
+    async def run(self, incarnation: UUID) -> None:
+        """Until cancelled. Raises `LeaseLost` when the worker must register again."""
+        forget = self._source.on_work(self._work.set)
+        full = False
+        try:
+            while True:
+                await self._room(1)
+                if full:
+                    # More is waiting than fits: gather room for a moment, so that a claim brings many jobs instead of one.
+                    await self._room(self._gather, GATHER_SECONDS)
+                self._work.clear()
+                wanted = min(self._executor.free, MOST_AT_ONCE)
+                jobs = await self._claim(incarnation, wanted) if self._may_claim() else []
+                full = len(jobs) >= wanted
+                if jobs:
+                    self._executor.add(jobs)
+                if not full:
+                    await self._quiet()
+        finally:
+            forget()
+
+    async def _claim(self, incarnation: UUID, wanted: int) -> list[Claimed]:
+        try:
+            return await self._source.claim(incarnation, wanted)
+        except LeaseLost:
+            raise
+        except StoreUnavailable as error:
+            logger.warning("cannot claim jobs, trying again: %s", error)
+            await asyncio.sleep(error.retry_after * random.uniform(0.5, 1.0))
+            return []
+
+    async def _room(self, slots: int, patience: float | None = None) -> None:
+        try:
+            async with asyncio.timeout(patience):
+                while self._executor.free < slots:
+                    self._executor.freed.clear()
+                    await self._executor.freed.wait()
+        except TimeoutError:
+            return
+
+    async def _quiet(self) -> None:
+        """Until a wake-up, or the next poll; polls of several workers drift apart."""
+        try:
+            async with asyncio.timeout(self._poll_seconds * random.uniform(0.75, 1.25)):
+                await self._work.wait()
+        except TimeoutError:
+            return

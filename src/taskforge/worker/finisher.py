@@ -1,0 +1,64 @@
+"""Sends outcomes to the store in batches: whatever gathered while the last batch was under way goes with the next."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from uuid import UUID
+
+from taskforge.domain.errors import StoreUnavailable
+from taskforge.worker.source import Completion, WorkSource
+
+logger = logging.getLogger("taskforge.worker")
+MOST_AT_ONCE = 1_000
+
+
+class Finisher:
+    def __init__(
+        self, source: WorkSource, flush_reports: Callable[[], Awaitable[None]], on_lost: Callable[[Sequence[UUID]], None]
+    ) -> None:
+        self._source = source
+        self._flush_reports = flush_reports
+        self._on_lost = on_lost
+        self._pending: deque[Completion] = deque()
+        self._work = asyncio.Event()
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+
+    def put(self, completion: Completion) -> None:
+        self._pending.append(completion)
+        self._quiet.clear()
+        self._work.set()
+
+    def drop(self) -> None:
+        """The lease is lost: what is pending would be refused."""
+        self._pending.clear()
+
+    async def drained(self) -> None:
+        await self._quiet.wait()
+
+    async def run(self) -> None:
+        while True:
+            await self._work.wait()
+            self._work.clear()
+            while self._pending:
+                batch = [self._pending.popleft() for _ in range(min(len(self._pending), MOST_AT_ONCE))]
+                await self._send(batch)
+            self._quiet.set()
+
+    async def _send(self, batch: list[Completion]) -> None:
+        """Try until the store answers: a finished job's result must not be lost to a restart of the database."""
+        delay = 0.05
+        while True:
+            try:
+                # Log lines are taken only while the job runs, so they go first.
+                await self._flush_reports()
+                lost = await self._source.complete(batch)
+            except StoreUnavailable as error:
+                logger.warning("cannot report %d outcomes, trying again: %s", len(batch), error)
+                await asyncio.sleep(delay)
+                delay = min(2.0, delay * 2)
+                continue
+            if lost:
+                self._on_lost(lost)
+            return

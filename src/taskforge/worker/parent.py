@@ -1,0 +1,26 @@
+"""How a helper process notices that the process it serves is gone, or stands still."""
+
+import ctypes
+import os
+import signal
+import sys
+
+import psutil
+
+
+def die_with_parent() -> None:
+    """Ask the kernel to end this process with its parent. Only Linux can; elsewhere a closed pipe must do."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+def is_standing_still(pid: int) -> bool:
+    """Whether a process is stopped (SIGSTOP, a debugger) or gone: its lease must not be renewed for it."""
+    try:
+        return psutil.Process(pid).status() in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP, psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
+
+
+def has_left(pid: int) -> bool:
+    return os.getppid() != pid

@@ -1,0 +1,131 @@
+"""Which function runs which job type. An explicit map: nothing found in stored data is ever imported or resolved."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, get_type_hints
+
+import msgspec
+
+from taskforge.domain import rules
+from taskforge.domain.errors import Invalid
+from taskforge.worker.context import Context
+
+KINDS = ("async", "thread", "process")
+
+
+class Handler:
+    """A function with what is known of it: how it runs, what it takes, and how its jobs are enqueued by default."""
+
+    def __init__(
+        self,
+        call: Callable[..., Any],
+        *,
+        job_type: str,
+        queue: str,
+        kind: str | None = None,
+        priority: int = 0,
+        max_attempts: int | None = None,
+        timeout: float | None = None,
+        tags: tuple[str, ...] = (),
+        requires: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.call = call
+        self.job_type = rules.text("job_type", job_type, most=100)
+        self.queue = rules.text("queue", queue, most=100)
+        self.priority = rules.integer("priority", priority, 0, 9)
+        self.max_attempts = max_attempts
+        self.timeout = timeout
+        self.tags = tags
+        self.requires = requires
+        self.kind = _kind(call, kind)
+        self.takes_context, self.arguments = _arguments(call, job_type)
+        self._decoder = msgspec.json.Decoder(self.arguments)
+
+    def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
+        """Arguments as payload, refused here rather than in a worker when they do not fit the handler."""
+        signature = inspect.Signature(
+            [
+                inspect.Parameter(field.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=_default(field))
+                for field in msgspec.structs.fields(self.arguments)
+            ]
+        )
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise Invalid(f"{self.job_type}()", str(error), f"call it as {self.job_type}{signature}") from None
+        plain = {name: rules.json_bytes(name, value, most=1 << 24) for name, value in bound.arguments.items()}
+        payload = b"{" + b",".join(msgspec.json.encode(name) + b":" + value for name, value in plain.items()) + b"}"
+        self.decode(payload)
+        return payload
+
+    def decode(self, payload: bytes) -> tuple[Any, ...]:
+        try:
+            return msgspec.structs.astuple(self._decoder.decode(payload))
+        except msgspec.ValidationError as error:
+            raise Invalid(f"{self.job_type}()", str(error), "pass arguments of the types its handler declares") from None
+        except msgspec.DecodeError as error:
+            raise Invalid(f"{self.job_type}()", f"its payload is not what it was ({error})", "enqueue it again") from None
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    if field.default is not msgspec.NODEFAULT:
+        return field.default
+    if field.default_factory is not msgspec.NODEFAULT:
+        return None
+    return inspect.Parameter.empty
+
+
+def _kind(call: Callable[..., Any], kind: str | None) -> str:
+    is_async = inspect.iscoroutinefunction(call)
+    if kind is None:
+        return "async" if is_async else "thread"
+    rules.choice("kind", kind, KINDS)
+    if (kind == "async") != is_async:
+        what = "an async function" if is_async else "a plain function"
+        raise Invalid("kind", f"is {kind!r} for {what}", "use 'async' for async functions, 'thread' or 'process' for plain ones")
+    return kind
+
+
+def _arguments(call: Callable[..., Any], job_type: str) -> tuple[bool, type[msgspec.Struct]]:
+    """The handler's parameters as a struct, so that one library validates and decodes them at the speed of C."""
+    hints = get_type_hints(call)
+    takes_context = False
+    fields: list[tuple[str, type] | tuple[str, type, Any]] = []
+    for index, parameter in enumerate(inspect.signature(call).parameters.values()):
+        annotation = hints.get(parameter.name, Any)
+        if index == 0 and (annotation is Context or parameter.name == "ctx"):
+            takes_context = True
+            continue
+        if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY):
+            raise Invalid(f"{job_type}()", f"has the parameter {parameter}", "use named parameters: they become the job's payload")
+        if parameter.default is inspect.Parameter.empty:
+            fields.append((parameter.name, annotation))
+        else:
+            fields.append((parameter.name, annotation, parameter.default))
+    try:
+        return takes_context, msgspec.defstruct(job_type, fields, forbid_unknown_fields=True, kw_only=False)
+    except TypeError as error:
+        raise Invalid(
+            f"{job_type}()", f"has parameters that cannot be a payload ({error})", "use types that JSON can carry"
+        ) from None
+
+
+class Registry:
+    def __init__(self) -> None:
+        self._handlers: dict[str, Handler] = {}
+
+    def add(self, handler: Handler, aliases: tuple[str, ...] = ()) -> None:
+        """`aliases` are job types the handler had before it was renamed: their jobs still find it."""
+        for name in (handler.job_type, *aliases):
+            if name in self._handlers and self._handlers[name].call is not handler.call:
+                raise Invalid("job_type", f"{name!r} has a handler already", "give one of them another job_type")
+            self._handlers[name] = handler
+
+    def get(self, job_type: str) -> Handler | None:
+        return self._handlers.get(job_type)
+
+    def types(self) -> tuple[str, ...]:
+        return tuple(self._handlers)
+
+    def has_kind(self, kind: str) -> bool:
+        return any(handler.kind == kind for handler in self._handlers.values())

@@ -1,0 +1,122 @@
+"""Carries progress, logs and heartbeats to the store: batched, bounded, never in a handler's way."""
+
+import asyncio
+import contextlib
+import logging
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+from taskforge.domain.errors import StoreUnavailable
+from taskforge.domain.execution import Beat
+from taskforge.domain.job import Claimed
+from taskforge.domain.log import Level, NewLine
+from taskforge.worker.context import Running, current, metadata_bytes
+from taskforge.worker.source import WorkSource
+
+MOST_LINES = 20_000
+FLUSH_SECONDS = 0.25
+STARTED_AFTER_SECONDS = 1.0
+
+
+class Reporter:
+    """The channel of every context in this process."""
+
+    def __init__(self, source: WorkSource, on_lost: Callable[[Sequence[UUID]], None]) -> None:
+        self._source = source
+        self._on_lost = on_lost
+        self._lines: deque[tuple[float, NewLine]] = deque()
+        self._dropped: Counter[UUID] = Counter()
+        self._progress: dict[UUID, tuple[float | None, str | None]] = {}
+        self._guard = threading.Lock()
+        self._flushing = asyncio.Lock()
+        self.metrics: Counter[tuple[str, str]] = Counter()
+
+    # --- Called from handlers, on any thread ---
+
+    def progress(self, fence: UUID, fraction: float | None, message: str | None) -> None:
+        with self._guard:
+            before = self._progress.get(fence, (None, None))
+            self._progress[fence] = (before[0] if fraction is None else fraction, before[1] if message is None else message)
+
+    def line(self, line: NewLine) -> None:
+        with self._guard:
+            if len(self._lines) >= MOST_LINES:
+                self._dropped[line.fence] += 1  # a handler that floods its log must not fill the memory, nor wait
+                return
+            self._lines.append((time.monotonic(), line))
+
+    def metric(self, job: Claimed, name: str, value: float) -> None:
+        with self._guard:
+            self.metrics[job.job_type, name] += value  # type: ignore[assignment]
+
+    async def beat(self, beat: Beat) -> bool:
+        lost = await self._source.beat([beat])
+        if lost:
+            self._on_lost(lost)
+        return not lost
+
+    # --- Called by the worker ---
+
+    async def run(self, running: dict[UUID, Running]) -> None:
+        while True:
+            await asyncio.sleep(FLUSH_SECONDS)
+            with contextlib.suppress(StoreUnavailable):  # kept, and sent with the next flush
+                await self.flush(running)
+
+    async def flush(self, running: dict[UUID, Running] | None = None) -> None:
+        if not self._lines and not self._progress and running is None:
+            return
+        async with self._flushing:
+            await self._flush_beats(running or {})
+            await self._flush_lines()
+
+    async def _flush_beats(self, running: dict[UUID, Running]) -> None:
+        now = time.monotonic()
+        with self._guard:
+            progress, self._progress = self._progress, {}
+        beats = {fence: Beat(fence=fence, progress=fraction, message=message) for fence, (fraction, message) in progress.items()}
+        for fence, one in running.items():
+            if not one.told and now - one.started >= STARTED_AFTER_SECONDS:
+                one.told = True
+                fraction, message = progress.get(fence, (None, None))
+                beats[fence] = Beat(fence=fence, started_seconds_ago=now - one.started, progress=fraction, message=message)
+        if beats:
+            lost = await self._source.beat(list(beats.values()))
+            if lost:
+                self._on_lost(lost)
+
+    async def _flush_lines(self) -> None:
+        with self._guard:
+            taken, self._lines = self._lines, deque()
+            dropped, self._dropped = self._dropped, Counter()
+        now = time.monotonic()
+        lines = [NewLine(line.fence, line.level, line.message, line.metadata, now - at) for at, line in taken]
+        lines += [
+            NewLine(fence, Level.WARN, f"{count:,} log lines were dropped: too many at once") for fence, count in dropped.items()
+        ]
+        for start in range(0, len(lines), 1_000):
+            await self._source.log(lines[start : start + 1_000])
+
+
+class JobLogHandler(logging.Handler):
+    """Standard logging of a handler becomes its execution's log."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        running = current.get()
+        if running is None or record.name.startswith("taskforge."):
+            return
+        try:
+            message = record.getMessage()
+            if record.exc_info:
+                message += "\n" + logging.Formatter().formatException(record.exc_info)
+            extra = {"logger": record.name}
+            running.channel.line(NewLine(running.claimed.fence, _level(record.levelno), message, metadata_bytes(extra)))
+        except Exception:  # noqa: BLE001 - logging must never break what it logs
+            self.handleError(record)
+
+
+def _level(number: int) -> Level:
+    return max((level for level in Level if level <= number), default=Level.TRACE)

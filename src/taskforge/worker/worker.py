@@ -1,0 +1,239 @@
+"""A worker's life: register, claim and run, lose the lease and begin anew, stop."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+from uuid import UUID, uuid4
+
+import msgspec
+
+from taskforge import __version__
+from taskforge.domain.errors import LeaseLost, StoreUnavailable, TaskForgeError
+from taskforge.domain.outcome import HandBackOutcome
+from taskforge.domain.worker import NewWorker, Registered
+from taskforge.worker.executor import Executor, FailureHook, Middleware
+from taskforge.worker.fetcher import Fetcher
+from taskforge.worker.finisher import Finisher
+from taskforge.worker.lease import Health, Keeper, Word
+from taskforge.worker.registry import Registry
+from taskforge.worker.reporter import JobLogHandler, Reporter
+from taskforge.worker.source import Completion, WorkSource
+
+logger = logging.getLogger("taskforge.worker")
+SWEEP_SECONDS = 0.1
+HEALTH_SECONDS = 5.0
+STOP_SECONDS = 2.0  # for handlers to end after they were told to
+
+KeeperMaker = Callable[[UUID, Callable[[Word], None]], Keeper]
+HealthCheck = Callable[[], Awaitable[bool] | bool]
+
+
+class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    name: str | None = None
+    queues: tuple[str, ...] | None = None
+    slots: int = 10
+    worker_type: str = "general"
+    role: str | None = None
+    capabilities: dict[str, Any] = {}
+    lease_seconds: float = 15.0
+    poll_seconds: float = 1.0
+    grace_seconds: float = 25.0
+    max_jobs: int | None = None  # stop after this many; a supervisor starts a fresh process
+
+
+class Worker:
+    def __init__(
+        self,
+        source: WorkSource,
+        registry: Registry,
+        options: WorkerOptions,
+        make_keeper: KeeperMaker,
+        *,
+        middleware: Sequence[Middleware] = (),
+        failure_hooks: Sequence[FailureHook] = (),
+        health_check: HealthCheck | None = None,
+    ) -> None:
+        self._source = source
+        self._registry = registry
+        self._options = options
+        self._make_keeper = make_keeper
+        self._health_check = health_check
+        self.name = options.name or f"{socket.gethostname()[:60]}-{os.getpid()}-{uuid4().hex[:6]}"
+        self.reporter = Reporter(source, self._lost)
+        self.finisher = Finisher(source, self.reporter.flush, self._lost)
+        self.executor = Executor(
+            registry,
+            self.reporter,
+            self.finisher.put,
+            slots=options.slots,
+            middleware=middleware,
+            failure_hooks=failure_hooks,
+        )
+        self.registered: Registered | None = None
+        self.ready = asyncio.Event()
+        self._stop = asyncio.Event()
+        self._stop_now = asyncio.Event()
+        self._draining = False
+        self._healthy = True
+        self._keeper: Keeper | None = None
+
+    # --- From outside ---
+
+    def stop(self) -> None:
+        """Stop claiming and finish what runs within the grace time. A second call stops at once."""
+        if self._stop.is_set():
+            self._stop_now.set()
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Until stopped. A lost lease ends this incarnation and begins the next."""
+        handler = JobLogHandler()
+        logging.getLogger().addHandler(handler)
+        try:
+            while not self._stop.is_set():
+                self.registered = await self._register()
+                if self.registered is None:
+                    break
+                try:
+                    await self._live(self.registered.incarnation)
+                except LeaseLost as error:
+                    logger.warning("lost the lease, %d handlers are stopped: %s", len(self.executor.running), error)
+                    self.executor.take_back()
+                    self.executor.interrupt_all("lost")
+                    self.finisher.drop()
+        finally:
+            logging.getLogger().removeHandler(handler)
+            await self.executor.close()
+
+    # --- One incarnation ---
+
+    async def _register(self) -> Registered | None:
+        options = self._options
+        worker = NewWorker(
+            name=self.name,
+            worker_type=options.worker_type,
+            role=options.role,
+            capabilities=options.capabilities,
+            queues=options.queues,
+            types=self._registry.types(),
+            max_concurrent_jobs=options.slots,
+            version=__version__,
+            host=socket.gethostname()[:255],
+            pid=os.getpid(),
+        )
+        delay = 0.1
+        while not self._stop.is_set():
+            try:
+                return await self._source.register(worker, options.lease_seconds)
+            except StoreUnavailable as error:
+                logger.warning("cannot register, trying again: %s", error)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._stop.wait(), delay)
+                delay = min(2.0, delay * 2)
+        return None
+
+    async def _live(self, incarnation: UUID) -> None:
+        options, executor = self._options, self.executor
+        fetcher = Fetcher(self._source, executor, slots=options.slots, poll_seconds=options.poll_seconds, may_claim=self._may_claim)
+        self._lost_lease: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._keeper = keeper = self._make_keeper(incarnation, self._hear)
+        keeping = asyncio.create_task(keeper.run())
+        working: list[asyncio.Task[Any]] = [
+            asyncio.create_task(self.finisher.run()),
+            asyncio.create_task(self.reporter.run(executor.running)),
+            asyncio.create_task(self._sweep()),
+            asyncio.create_task(self._watch_health()),
+        ]
+        fetching = asyncio.create_task(fetcher.run(incarnation))
+        stopping: asyncio.Task[Any] = asyncio.create_task(self._stop.wait())
+        watched: list[asyncio.Future[Any]] = [fetching, stopping, self._lost_lease, *working]
+        self.ready.set()
+        try:
+            await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+            await _cancel(fetching)
+            if self._lost_lease.done():
+                raise LeaseLost(self._lost_lease.result())
+            for task in working:
+                if task.done():
+                    task.result()  # a part of the worker failed: that is a fault, not a lost lease
+            await self._wind_down()
+            with contextlib.suppress(TaskForgeError):
+                await self._source.deregister(incarnation)
+        finally:
+            for task in (stopping, keeping, *working):
+                await _cancel(task)
+            self._keeper = None
+
+    def _may_claim(self) -> bool:
+        return self._healthy and not self._draining
+
+    def _hear(self, word: Word) -> None:
+        if word.lost is not None:
+            if not self._lost_lease.done():
+                self._lost_lease.set_result(word.lost)
+            return
+        self._draining = word.drain
+        for fence in word.cancelled:
+            self.executor.interrupt(fence, "cancel")
+
+    def _lost(self, fences: Sequence[UUID]) -> None:
+        """The store refused what we said of these jobs: they are someone else's now."""
+        for fence in fences:
+            self.executor.interrupt(fence, "lost")
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            self.executor.sweep()
+            if self._options.max_jobs is not None and self.executor.done >= self._options.max_jobs:
+                self._stop.set()
+
+    async def _watch_health(self) -> None:
+        """A failing check stops the claiming and says so; what runs goes on."""
+        while self._health_check is not None:
+            try:
+                answer = self._health_check()
+                healthy = bool(await answer if isinstance(answer, Awaitable) else answer)
+            except Exception:
+                logger.exception("the health check failed")
+                healthy = False
+            if healthy != self._healthy:
+                logger.warning("the worker is %s", "healthy again" if healthy else "unhealthy and claims nothing")
+                self._healthy = healthy
+                if self._keeper is not None:
+                    self._keeper.tell(Health(healthy))
+            await asyncio.sleep(HEALTH_SECONDS)
+        await asyncio.Event().wait()
+
+    # --- Stopping ---
+
+    async def _wind_down(self) -> None:
+        """Hand back what has not started, let the rest finish within the grace time, then hand that back too."""
+        for job in self.executor.take_back():
+            self.finisher.put(Completion(job, HandBackOutcome("worker stopped")))
+        await self._until_idle(self._options.grace_seconds, give_up=self._stop_now)
+        self.executor.interrupt_all("shutdown")
+        await self._until_idle(STOP_SECONDS, give_up=None)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.finisher.drained(), STOP_SECONDS + 3)
+
+    async def _until_idle(self, seconds: float, give_up: asyncio.Event | None) -> None:
+        until = time.monotonic() + seconds
+        while self.executor.running and (left := until - time.monotonic()) > 0 and not (give_up is not None and give_up.is_set()):
+            self.executor.freed.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.executor.freed.wait(), min(left, 0.1))
+
+
+async def _cancel(task: asyncio.Task[Any]) -> None:
+    """End a task; what it raised when it ended by itself is passed on."""
+    if not task.done():
+        task.cancel()
+        await asyncio.wait([task])
+    if not task.cancelled() and task.exception() is not None:
+        raise task.exception()  # type: ignore[misc]
