@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from taskforge.sdk.app import TaskForge
     from taskforge.sdk.handles import JobFailed, JobHandle
     from taskforge.sdk.jobs import Job, Priority
+    from taskforge.sdk.manager import CustomWorker, WorkerManager
     from taskforge.worker.context import Context, current_context
     from taskforge.worker.verdicts import Cancel, Fail, Retry, Skip, Snooze
 
@@ -18,6 +19,7 @@ _WHERE = {
     "Cancel": "taskforge.worker.verdicts",
     "Conflict": "taskforge.domain.errors",
     "Context": "taskforge.worker.context",
+    "CustomWorker": "taskforge.sdk.manager",
     "Fail": "taskforge.worker.verdicts",
     "Invalid": "taskforge.domain.errors",
     "Job": "taskforge.sdk.jobs",
@@ -31,6 +33,7 @@ _WHERE = {
     "StoreUnavailable": "taskforge.domain.errors",
     "TaskForge": "taskforge.sdk.app",
     "TaskForgeError": "taskforge.domain.errors",
+    "WorkerManager": "taskforge.sdk.manager",
     "current_context": "taskforge.worker.context",
 }
 
@@ -38,6 +41,7 @@ __all__ = [
     "Cancel",
     "Conflict",
     "Context",
+    "CustomWorker",
     "Fail",
     "Invalid",
     "Job",
@@ -51,6 +55,7 @@ __all__ = [
     "StoreUnavailable",
     "TaskForge",
     "TaskForgeError",
+    "WorkerManager",
     "__version__",
     "current_context",
 ]

@@ -13,6 +13,15 @@ from taskforge.domain.errors import Invalid
 
 FILE = "taskforge.toml"
 PREFIX = "TASKFORGE_"
+# The project of a store that nobody divided: every store has it, and without accounts it is the only one.
+PROJECT = 1
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A setting's checked value, and where it came from: default, file, environment or flag."""
+
+    value: Any
+    source: str
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,26 +55,44 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         cls, flags: Mapping[str, Any] | None = None, *, file: Path | None = None, environment: Mapping[str, str] | None = None
     ) -> Self:
         """Flags win over the environment, which wins over the file. An unknown name fails and says which was meant."""
-        merged: dict[str, Any] = {}
-        path = Path(FILE) if file is None else file
-        if file is not None and not path.exists():
+        return cls(**{name: found.value for name, found in cls.traced(flags, file=file, environment=environment).items()})
+
+    @classmethod
+    def traced(
+        cls, flags: Mapping[str, Any] | None = None, *, file: Path | None = None, environment: Mapping[str, str] | None = None
+    ) -> dict[str, Found]:
+        """Every setting with where it came from, for `taskforge config check`."""
+        layers = {
+            "file": _from_file(file),
+            "environment": {
+                name.removeprefix(PREFIX).lower(): _from_text(value)
+                for name, value in (os.environ if environment is None else environment).items()
+                if name.startswith(PREFIX) and name.removeprefix(PREFIX) not in _NOT_SETTINGS
+            },
+            "flag": {name: value for name, value in (flags or {}).items() if value is not None},
+        }
+        found = {field.name: Found(field.default, "default") for field in msgspec.structs.fields(cls)}
+        for source, values in layers.items():
+            for name, value in values.items():
+                if name not in found:
+                    raise rules.unknown("", name, cls.__struct_fields__)
+                found[name] = Found(value, source)
+        return {
+            name: one if one.source == "default" else Found(_CHECKS[name](name, one.value), one.source)
+            for name, one in found.items()
+        }
+
+
+def _from_file(file: Path | None) -> dict[str, Any]:
+    path = Path(FILE) if file is None else file
+    if not path.exists():
+        if file is not None:
             raise Invalid("file", f"{path} does not exist", "name an existing settings file, or none")
-        if path.exists():
-            try:
-                merged |= tomllib.loads(path.read_text(encoding="utf-8"))
-            except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-                raise Invalid(
-                    str(path), f"is not valid TOML ({error})", "mend it, or check it with `taskforge config check`"
-                ) from None
-        known = cls.__struct_fields__
-        for name, value in (os.environ if environment is None else environment).items():
-            if name.startswith(PREFIX) and name.removeprefix(PREFIX) not in _NOT_SETTINGS:
-                merged[name.removeprefix(PREFIX).lower()] = _from_text(value)
-        merged |= {name: value for name, value in (flags or {}).items() if value is not None}
-        for name in merged:
-            if name not in known:
-                raise rules.unknown("", name, known)
-        return cls(**{name: _CHECKS[name](name, value) for name, value in merged.items()})
+        return {}
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Invalid(str(path), f"is not valid TOML ({error})", "mend it, or check it with `taskforge config check`") from None
 
 
 _NOT_SETTINGS = {"POSTGRES_BIN"}

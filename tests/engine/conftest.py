@@ -1,4 +1,4 @@
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -11,11 +11,11 @@ from tests.engine.world import Clock, World
 @pytest.fixture(params=["sqlite", "postgres"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
     """An empty store of each kind; whatever a test did to it, its invariants must hold afterwards."""
-    made: Store
-    if request.param == "sqlite":
-        made = SqliteStore(tmp_path)
-    else:
-        made = PostgresStore(request.getfixturevalue("postgres_url"))
+    kinds: dict[str, Callable[[], Store]] = {
+        "sqlite": lambda: SqliteStore(tmp_path),
+        "postgres": lambda: PostgresStore(request.getfixturevalue("postgres_url")),
+    }
+    made = kinds[request.param]()
     try:
         yield made
         await made.probe.check()

@@ -348,11 +348,7 @@ class Model:
         return count
 
     def _skipped_by_all(self, job: ModelJob) -> bool:
-        able = {
-            name
-            for name, worker in self.workers.items()
-            if worker.lease_until > self.now and self.may_take(worker, job)
-        }
+        able = {name for name, worker in self.workers.items() if worker.lease_until > self.now and self.may_take(worker, job)}
         return bool(able) and able <= job.skipped
 
     def _expire(self, job: ModelJob, reason: str) -> None:
@@ -424,8 +420,7 @@ class Model:
     def stats(self) -> dict[str, dict[str, int]]:
         return {
             name: {
-                status.value: sum(job.queue == name and job.status is status for job in self.jobs.values())
-                for status in JobStatus
+                status.value: sum(job.queue == name and job.status is status for job in self.jobs.values()) for status in JobStatus
             }
             for name in self.queues
         }

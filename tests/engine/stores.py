@@ -16,8 +16,21 @@ import asyncpg
 from taskforge.domain.ids import job_of
 from taskforge.storage.engine import Engine
 
-KEPT = {"migrations", "organizations", "projects", "catalog"}
 PLACES = ("ready", "waiting", "running", "finished")
+OF_JOBS = (
+    *PLACES,
+    "jobs",
+    "executions",
+    "logs",
+    "job_tags",
+    "keys",
+    "gates",
+    "tallies",
+    "tally_deltas",
+    "rollups",
+    "rollup_deltas",
+    "outbox",
+)
 Ticking = Callable[[], datetime] | None
 
 
@@ -31,8 +44,8 @@ class Probe(ABC):
     async def add_project(self, name: str) -> int: ...
 
     @abstractmethod
-    async def empty(self) -> None:
-        """Put the store back to what the migrations left, under engines that stay open."""
+    async def forget_jobs(self) -> None:
+        """Remove every job and all that came of them, under engines that stay open; queues and workers stay."""
 
     async def count(self, table: str) -> int:
         [(number,)] = await self.rows(f"select count(*) from {table}")
@@ -138,19 +151,11 @@ class SqliteProbe(Probe):
         finally:
             connection.close()
 
-
-    async def empty(self) -> None:
+    async def forget_jobs(self) -> None:
         connection = sqlite3.connect(self._path, timeout=10, isolation_level=None)
         try:
-            tables = [name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")]
             connection.execute("pragma synchronous = off")
-            connection.execute("begin immediate")
-            for table in tables:
-                if table not in KEPT and not table.startswith("sqlite_"):
-                    connection.execute(f"delete from {table}")
-            connection.execute("delete from projects where number > 1")
-            connection.execute("update catalog set version = version + 1, pruned_before = null")
-            connection.execute("commit")
+            connection.executescript("begin immediate;" + "".join(f"delete from {table};" for table in OF_JOBS) + "commit;")
         finally:
             connection.close()
 
@@ -188,18 +193,10 @@ class PostgresProbe(Probe):
         async with self._busy:
             return int(await (await self.connection()).fetchval(sql, uuid4(), name))
 
-    async def empty(self) -> None:
-        connection = await self.connection()
-        tables = await connection.fetch(
-            "select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace "
-            "where n.nspname = $1 and c.relkind in ('r', 'p') and not c.relispartition",
-            self._schema,
-        )
-        names = ", ".join(row["relname"] for row in tables if row["relname"] not in KEPT)
-        await connection.execute(
-            f"truncate {names}; delete from projects where number > 1; "
-            "update catalog set version = version + 1, pruned_before = null"
-        )
+    async def forget_jobs(self) -> None:
+        async with self._busy:
+            # Deleting a few rows from each takes 3 ms, truncating as many tables 11.
+            await (await self.connection()).execute("".join(f"delete from {table};" for table in OF_JOBS))
 
     async def close(self) -> None:
         if self._connection is not None:

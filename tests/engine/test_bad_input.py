@@ -111,14 +111,10 @@ async def test_a_bad_update_of_a_queue_leaves_it_as_it_was(world: World) -> None
     assert await world.engine.queues([1]) == before
 
 
-@pytest.mark.parametrize(
-    "text", ["'; drop table jobs; --", '"', "%s $1 ?1 :a", "\u202e𝒳 ", "{}", "NULL", "\\", "a,b", '{"a":1}']
-)
+@pytest.mark.parametrize("text", ["'; drop table jobs; --", '"', "%s $1 ?1 :a", "\u202eé\U0001f600 ", "{}", "NULL", "\\", "a,b", '{"a":1}'])
 async def test_odd_texts_are_only_texts(world: World, text: str) -> None:
     queue = await world.queue(text.strip())
-    job = await world.enqueue(
-        text.strip(), text, {text: text}, tags=[text, "x"], unique_key=text, idempotency_key=text, trace=text
-    )
+    job = await world.enqueue(text.strip(), text, {text: text}, tags=[text, "x"], unique_key=text, idempotency_key=text, trace=text)
     found = await world.job(job)
     assert (found.queue_id, found.job_type, found.unique_key, found.trace) == (queue.id, text, text, text)
     assert set(found.tags) == {text, "x"}

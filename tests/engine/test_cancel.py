@@ -38,9 +38,7 @@ async def test_a_running_job_is_asked_to_stop_and_its_worker_hears_of_it(world: 
     assert (await world.engine.renew(worker.incarnation, 60, Sample())).cancelled == ()
 
 
-@pytest.mark.parametrize(
-    "transition", [Retry(5.0, ERROR), Retry(0.0, ERROR), Snooze(5.0, "z"), HandBack("stop"), Skip("not mine")]
-)
+@pytest.mark.parametrize("transition", [Retry(5.0, ERROR), Retry(0.0, ERROR), Snooze(5.0, "z"), HandBack("stop"), Skip("not mine")])
 async def test_nothing_that_lets_the_job_live_on_gets_past_a_cancel(world: World, transition: Transition) -> None:
     job, fence = await world.running()
     await world.change(job, CancelJob())

@@ -180,9 +180,7 @@ async def test_a_fence_works_once(world: World) -> None:
 
 
 @pytest.mark.parametrize("late", [row[0] for row in ROWS])
-async def test_a_stale_fence_changes_nothing_though_the_same_process_has_the_job_again(
-    world: World, late: Transition
-) -> None:
+async def test_a_stale_fence_changes_nothing_though_the_same_process_has_the_job_again(world: World, late: Transition) -> None:
     job = await world.enqueue()
     worker = await world.worker()
     stale = (await world.claim_one(worker)).fence

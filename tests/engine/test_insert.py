@@ -196,7 +196,7 @@ async def test_what_is_no_job_id_is_refused(world: World) -> None:
 
 async def test_a_large_payload_within_the_limit_is_kept_to_the_byte(world: World) -> None:
     await world.queue("large", payload_limit_bytes=1_000_000)
-    text = "é\\\"\u2028" * 50_000
+    text = 'é\\"\u2028' * 50_000
     job_id = await world.enqueue("large", payload=text)
     stored = (await world.job(job_id)).payload
     assert stored is not None

@@ -1,15 +1,17 @@
 """R12: SQLite, PostgreSQL and a tiny model step together; every answer and all that can be seen must agree after each step.
 
-    TASKFORGE_MACHINE_EXAMPLES=300 TASKFORGE_MACHINE_STEPS=50   (the short form; the long one is marked `long`)
-    TASKFORGE_MACHINE_SHRINK=1   takes up to five minutes more to make a failing run as short as possible
+TASKFORGE_MACHINE_EXAMPLES=300 TASKFORGE_MACHINE_STEPS=50   (the short form; the long one is marked `long`)
+TASKFORGE_MACHINE_SHRINK=1   takes up to five minutes more to make a failing run as short as possible
 """
 
 import asyncio
 import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -17,13 +19,13 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from taskforge.domain import changes as c
 from taskforge.domain import outcome as o
 from taskforge.domain.errors import LeaseLost
 from taskforge.domain.execution import Beat
-from taskforge.domain.ids import IdMint
+from taskforge.domain.ids import IdMint, job_of
 from taskforge.domain.job import Inserted, JobStatus, NewJob, Refused
 from taskforge.domain.queue import CreateQueue, Queue, QueueSettings, UpdateQueue
 from taskforge.domain.worker import NewWorker, Registered, Sample
@@ -32,7 +34,7 @@ from tests.engine.model import Model, ModelQueue, ModelWorker
 from tests.engine.stores import PostgresStore, SqliteStore, Store
 from tests.engine.world import ERROR, Clock
 
-LEASE = 15.0
+LEASE = 40.0
 QUEUES: dict[str, tuple[int, dict[str, Any]]] = {
     "dead": (0, {"max_retries": 4}),
     "plain": (
@@ -59,13 +61,17 @@ class Side:
         self.names: dict[UUID, str] = {}
 
     async def begin(self) -> None:
-        await self.store.probe.empty()
-        self.names = {}
+        await self.store.probe.forget_jobs()
         for name, (priority, values) in QUEUES.items():
+            if name in self.queues:
+                wish = UpdateQueue(queue=self.queues[name].id, priority=priority, is_active=True)
+                self.queues[name] = await self.engine.change_queue(1, wish)
+                continue
             wanted = QueueSettings.parse(values)
             if name == "plain":
                 wanted = msgspec.structs.replace(wanted, dead_letter_queue_id=self.queues["dead"].id)
             self.queues[name] = await self.engine.change_queue(1, CreateQueue(name=name, priority=priority, settings=wanted))
+        self.names = {}
         for name in WORKERS:
             await self.register(name)
 
@@ -92,13 +98,12 @@ class Side:
             claimed = await self.engine.claim(Claim(self.workers[name].incarnation, limit))
         except LeaseLost:
             return "LeaseLost"
-        return [
-            (one.fence, one.queue, one.attempt, one.max_attempts, one.crashes, one.priority, one.payload) for one in claimed
-        ]
+        return [(one.fence, one.queue, one.attempt, one.max_attempts, one.crashes, one.priority, one.payload) for one in claimed]
 
     async def finish(self, fence: UUID, transition: o.Transition, ran: float | None, *, lapsed: bool) -> object:
         lost = await self.engine.finish([o.Finish(fence, self.own(transition), ran)], lapsed=lapsed)
-        return [(one.fence, one.cancel_requested) for one in lost]
+        # Whether a rescue was refused because the claim lives or because of a cancel request is the same to the rescuer.
+        return [(one.fence, one.cancel_requested and not lapsed) for one in lost]
 
     async def change(self, job: UUID, change: c.JobChange) -> tuple[object, ...]:
         [answer] = await self.engine.change([1], [job], change)
@@ -119,11 +124,26 @@ class Side:
         return fields
 
 
-def pick(items: list[Any], number: int) -> Any:
-    return items[number % len(items)]
-
-
-NUMBER = st.integers(0, 10_000)
+WAITING = (JobStatus.PENDING, JobStatus.SCHEDULED)
+ACTIONS = [
+    *["insert"] * 5,
+    *["claim"] * 4,
+    *["claim_picky"] * 2,
+    *["finish_living"] * 4,
+    *["finish_ending"] * 2,
+    *["finish_whatever"] * 2,
+    *["change"] * 2,
+    *["stage"] * 3,
+    *["renew"] * 2,
+    "beat",
+    "edit",
+    "change_finished",
+    "cancel_running",
+    "redrive",
+    "rescue",
+    "expire",
+    "update_queue",
+]
 LIVING: list[o.Transition] = [
     o.Retry(0.0, ERROR),
     o.Retry(5.0, ERROR),
@@ -159,7 +179,7 @@ class EnginesAgree(RuleBasedStateMachine):
     runner: ClassVar[asyncio.Runner]
     sides: ClassVar[list[Side]]
     clock: ClassVar[Clock]
-    steps: ClassVar[int] = 0
+    done: ClassVar[Counter[str]] = Counter()  # what was really done, so that a run that did nothing is found out
 
     @initialize()
     def begin(self) -> None:
@@ -174,6 +194,7 @@ class EnginesAgree(RuleBasedStateMachine):
             lease = self.model.after(LEASE)
             self.model.workers[name] = ModelWorker(options.get("types"), options.get("queues"), lease)
         self.mint = IdMint(lambda: int(self.clock.now().timestamp() * 1000))
+        self.taken = 0
         self.asked: list[NewJob] = []
         self.known: list[UUID] = []
         self.fences: list[UUID] = []
@@ -190,79 +211,90 @@ class EnginesAgree(RuleBasedStateMachine):
 
     def _tick(self, seconds: float = 0.0) -> None:
         """No two steps share an instant, so that every order is decided by time."""
-        type(self).steps += 1
+        self.done["steps"] += 1
         self.model.now = self.clock.advance(seconds + 0.001)
 
     # --- Steps ---
 
-    @rule(
-        queue=st.sampled_from(["plain", "plain", "narrow", "metered", "dead"]),
-        count=st.integers(1, 3),
-        job_type=st.sampled_from("ab"),
-        priority=st.sampled_from([0, 0, 4]),
-        at=st.sampled_from([None, None, None, 0.0, 5.0]),
-        deadline=st.sampled_from([None, None, 9.0, 30.0]),
-        expires=st.sampled_from([None, None, None, 6.0]),
-        budget=st.sampled_from([None, None, 1, 3]),
-        unique=st.sampled_from([None, None, None, "u", "v"]),
-        once=st.sampled_from([None, None, None, "i"]),
-        again=NUMBER,
-    )
-    def insert(self, **drawn: Any) -> None:
-        self._tick()
-        when = drawn["at"]
-        jobs = [
-            NewJob(
-                id=self.mint(),
-                queue=drawn["queue"],
-                job_type=drawn["job_type"],
-                payload=b"%d" % number,
-                priority=drawn["priority"],
-                # One microsecond apart, so that staging has one order.
-                at=when and self.model.after(when + number * 1e-6),
-                deadline=drawn["deadline"],
-                expires=drawn["expires"],
-                max_attempts=drawn["budget"],
-                unique_key=drawn["unique"],
-                idempotency_key=drawn["once"],
-                idempotency_seconds=20.0,
-            )
-            for number in range(drawn["count"])
-        ]
-        if self.asked and drawn["again"] % 10 == 0:
-            jobs.append(pick(self.asked, drawn["again"]))  # a caller that never heard the answer asks once more
-        self.asked += jobs[: drawn["count"]]
-        self.known += [job.id for job in jobs[: drawn["count"]] if job.id is not None]
-        self._agree(self.model.insert(jobs), lambda side: side.insert(jobs))
+    @rule(action=st.sampled_from(ACTIONS), seed=st.integers(0, 1 << 32))
+    def step(self, action: str, seed: int) -> None:
+        """One rule with its own dice: with a rule for each step, runs were mostly of those that need no arguments."""
+        self.taken += 1
+        self.dice = Random(seed * 1_000 + self.taken)
+        getattr(self, action)()
 
-    @rule(worker=st.sampled_from(list(WORKERS)), limit=st.integers(1, 4))
-    def claim(self, worker: str, limit: int) -> None:
+    def insert(self) -> None:
         self._tick()
+        dice, count = self.dice, self.dice.randint(1, 3)
+        when = dice.choice([None, None, None, 0.0, 5.0])
+        common: dict[str, Any] = {
+            "queue": dice.choice(["plain", "plain", "narrow", "metered", "dead"]),
+            "job_type": dice.choice("ab"),
+            "priority": dice.choice([0, 0, 4]),
+            "deadline": dice.choice([None, None, None, 9.0, 60.0]),
+            "expires": dice.choice([None, None, None, 6.0]),
+            "max_attempts": dice.choice([None, None, 1, 3]),
+            "unique_key": dice.choice([None, None, None, None, "u", "v"]),
+            "idempotency_key": dice.choice([None, None, None, None, "i"]),
+            "idempotency_seconds": 20.0,
+        }
+        # One microsecond apart, so that staging has one order.
+        times = [None if when is None else self.model.after(when + number * 1e-6) for number in range(count)]
+        jobs = [NewJob(id=self.mint(), payload=b"%d" % number, at=at, **common) for number, at in enumerate(times)]
+        repeated = [dice.choice(self.asked)] if self.asked and dice.random() < 0.1 else []
+        self.asked += jobs
+        self.known += [job.id for job in jobs if job.id is not None]
+        jobs = jobs + repeated  # a caller that never heard the answer asks once more
+        answers = self.model.insert(jobs)
+        self.done.update(str(answer[0]) for answer in answers)
+        self._agree(answers, lambda side: side.insert(jobs))
+
+    def claim(self) -> None:
+        self._claim("all")
+
+    def claim_picky(self) -> None:
+        self._claim("picky")
+
+    def _claim(self, worker: str) -> None:
+        self._tick()
+        limit = self.dice.randint(1, 4)
         expected = self.model.claim(worker, limit)
         if isinstance(expected, list):
             self.fences += [fence for fence, *_ in expected if isinstance(fence, UUID)]
+            self.done["claimed"] += len(expected)
         self._agree(expected, lambda side: side.claim(worker, limit))
 
-    @precondition(lambda self: self.fences)
-    @rule(
-        number=NUMBER,
-        transition=st.sampled_from(LIVING + ENDINGS),
-        ran=st.sampled_from([None, 0.5]),
-        recent=st.booleans(),
-        lapsed=st.sampled_from([False, False, False, True]),
-    )
-    def finish(self, number: int, transition: o.Transition, ran: float | None, recent: bool, lapsed: bool) -> None:
-        """Of any claim ever given out: most are the job's latest, the others must be lost."""
-        self._tick()
-        fence = pick(self.fences[-4:] if recent else self.fences, number)
-        lost = self.model.finish(fence, transition, lapsed=lapsed)
-        self._agree([] if lost is None else [lost], lambda side: side.finish(fence, transition, ran, lapsed=lapsed))
+    def finish_living(self) -> None:
+        self._finish(self._running(), self.dice.choice(LIVING), self.dice.choice([None, 0.5]))
 
-    @precondition(lambda self: self.fences)
-    @rule(number=NUMBER, progress=st.sampled_from([None, 0.25, 0.5]), started=st.booleans())
-    def beat(self, number: int, progress: float | None, started: bool) -> None:
+    def finish_ending(self) -> None:
+        self._finish(self._running(), self.dice.choice(ENDINGS), self.dice.choice([None, 0.5]))
+
+    def finish_whatever(self) -> None:
+        """Any claim ever given out, most of them stale, and rescues of claims that may not have lapsed."""
+        self._finish(self.fences, self.dice.choice(LIVING + ENDINGS), None, lapsed=self.dice.random() < 0.3)
+
+    def _running(self) -> list[UUID]:
+        return [fence for fence in self.fences if self.model.running(fence) is not None]
+
+    def _finish(self, fences: list[UUID], transition: o.Transition, ran: float | None, *, lapsed: bool = False) -> None:
+        if not fences:
+            return self.claim()
         self._tick()
-        fence = pick(self.fences, number)
+        fence = self.dice.choice(fences)
+        lost = self.model.finish(fence, transition, lapsed=lapsed)
+        if lost is not None and lapsed:
+            lost = (lost[0], False)
+        self.done[type(transition).__name__ if lost is None else "lost"] += 1
+        self._agree([] if lost is None else [lost], lambda side: side.finish(fence, transition, ran, lapsed=lapsed))
+        return None
+
+    def beat(self) -> None:
+        if not self.fences:
+            return self.claim()
+        self._tick()
+        fence, progress = self.dice.choice(self.fences), self.dice.choice([None, 0.25, 0.5])
+        started = self.dice.random() < 0.5
         lost = self.model.beat(fence, progress, started)
         news = Beat(fence=fence, progress=progress, started_seconds_ago=0.0 if started else None)
 
@@ -270,86 +302,97 @@ class EnginesAgree(RuleBasedStateMachine):
             return [(one.fence, one.cancel_requested) for one in await side.engine.beat([news])]
 
         self._agree([] if lost is None else [lost], beat)
+        return None
 
-    @precondition(lambda self: self.known)
-    @rule(number=NUMBER, change=st.sampled_from(VERBS))
-    def change(self, number: int, change: c.JobChange) -> None:
+    def change(self) -> None:
+        self._change(self.known, self.dice.choice(VERBS))
+
+    def edit(self) -> None:
+        waiting = [job.id for job in self.model.jobs.values() if job.status in WAITING]
+        self._change(waiting, self.dice.choice(EDITS))
+
+    def change_finished(self) -> None:
+        final = [job.id for job in self.model.jobs.values() if job.status.is_final]
+        self._change(final, self.dice.choice([c.RetryJob(), c.RetryJob(attempts=2), c.DeleteJob(), c.ErasePayload()]))
+
+    def cancel_running(self) -> None:
+        self._change([job_of(fence) for fence in self._running()], c.CancelJob("by hand"))
+
+    def redrive(self) -> None:
+        self._change([job.id for job in self.model.jobs.values() if job.origin], c.RedriveJob())
+
+    def _change(self, jobs: list[UUID], change: c.JobChange) -> None:
+        if not jobs:
+            return self.insert()
         self._tick()
-        job = pick(self.known, number)
-        self._agree(self.model.change(job, change), lambda side: side.change(job, change))
+        job = self.dice.choice(jobs)
+        expected = self.model.change(job, change)
+        self.done[type(change).__name__ if expected[0] == "changed" else "refused change"] += 1
+        self._agree(expected, lambda side: side.change(job, change))
+        return None
 
-    @precondition(lambda self: self.fences)
-    @rule(number=NUMBER)
-    def cancel_running(self, number: int) -> None:
-        from taskforge.domain.ids import job_of
+    def stage(self) -> None:
+        self._tick(self.dice.randint(0, 6))
+        limit = self.dice.choice([1, 50, 50])
+        staged = self.model.stage(limit)
+        self.done["staged"] += staged
+        self._agree(staged, lambda side: side.engine.stage(limit))
+        self._each(lambda side: side.engine.fold(5))
 
-        self._tick()
-        job, change = job_of(pick(self.fences, number)), c.CancelJob("by hand")
-        self._agree(self.model.change(job, change), lambda side: side.change(job, change))
-
-    @rule(seconds=st.integers(0, 12), limit=st.sampled_from([1, 50]))
-    def stage(self, seconds: int, limit: int) -> None:
-        self._tick(seconds)
-        self._agree(self.model.stage(limit), lambda side: side.engine.stage(limit))
-
-    @rule(seconds=st.integers(0, 20))
-    def rescue(self, seconds: int) -> None:
-        self._tick(seconds)
+    def rescue(self) -> None:
+        self._tick(self.dice.choice([0, 0, 9, 21, 41]))
 
         async def look(side: Side) -> dict[UUID, str]:
             return {one.fence: type(one.outcome).__name__ for one in await side.engine.lapsed(100)}
 
         self._agree(self.model.lapsed(), look)
         for fence in sorted(self.model.lapsed()):
-            self._tick()
-            job = self.model.running(fence)
-            assert job is not None
-            by_model = o.Attempt(
-                job.attempt, job.max_attempts, job.crashes, job.claims, job.cancel_requested,
-                self.model.why_lapsed(job) == "DeadlinePassed",
-            )  # fmt: skip
-            policy = self.model.queues[job.queue]
-            settings = policy.settings
-            if policy.dead_letters_to:
-                settings = msgspec.structs.replace(settings, dead_letter_queue_id=DEAD)
-            transitions: list[o.Transition] = []
+            self._rescue(fence)
 
-            async def decide(side: Side, fence: UUID = fence, transitions: list[o.Transition] = transitions) -> object:
-                [one] = [one for one in await side.engine.lapsed(100) if one.fence == fence]
-                decided = o.decide(one.attempt, one.outcome, one.policy, 0.5)
-                transitions.append(decided)
-                await side.finish(fence, decided, None, lapsed=True)
-                return one.attempt
-
-            self._agree(by_model, decide)
-            chosen = transitions[0]
-            assert {type(one) for one in transitions} == {type(chosen)}
-            assert not isinstance(chosen, o.DeadLetter) or settings.dead_letter_queue_id == DEAD
-            assert self.model.finish(fence, chosen, lapsed=True) is None
-
-    @rule(seconds=st.integers(0, 8))
-    def expire(self, seconds: int) -> None:
-        self._tick(seconds)
-        self._agree(self.model.expire(), lambda side: side.engine.expire(100))
-
-    @rule(queue=st.sampled_from(["plain", "narrow"]), active=st.booleans(), priority=st.sampled_from([None, 0, 5]))
-    def update_queue(self, queue: str, active: bool, priority: int | None) -> None:
+    def _rescue(self, fence: UUID) -> None:
         self._tick()
-        self.model.queues[queue].is_active = active
-        if priority is not None:
-            self.model.queues[queue].priority = priority
+        job = self.model.running(fence)
+        assert job is not None
+        late = self.model.why_lapsed(job) == "DeadlinePassed"
+        expected = o.Attempt(job.attempt, job.max_attempts, job.crashes, job.claims, job.cancel_requested, late)
+        decided: list[o.Transition] = []
+
+        async def decide(side: Side) -> o.Attempt:
+            [one] = [one for one in await side.engine.lapsed(100) if one.fence == fence]
+            transition = o.decide(one.attempt, one.outcome, one.policy, 0.5)
+            decided.append(transition)
+            assert await side.finish(fence, transition, None, lapsed=True) == []
+            return one.attempt
+
+        self._agree(expected, decide)
+        assert len({type(transition) for transition in decided}) == 1
+        self.done[f"rescued by {type(decided[0]).__name__}"] += 1
+        assert self.model.finish(fence, decided[0], lapsed=True) is None
+
+    def expire(self) -> None:
+        self._tick(self.dice.choice([0, 0, 4, 8]))
+        expired = self.model.expire()
+        self.done["expired"] += expired
+        self._agree(expired, lambda side: side.engine.expire(100))
+
+    def update_queue(self) -> None:
+        self._tick()
+        name, priority = self.dice.choice(["plain", "narrow"]), self.dice.choice([None, 0, 5])
+        queue = self.model.queues[name]
+        queue.is_active = self.dice.random() < 0.7
+        queue.priority = queue.priority if priority is None else priority
 
         async def update(side: Side) -> tuple[bool, int]:
-            wish = UpdateQueue(queue=side.queues[queue].id, is_active=active, priority=priority)
+            wish = UpdateQueue(queue=side.queues[name].id, is_active=queue.is_active, priority=priority)
             changed = await side.engine.change_queue(1, wish)
             return changed.is_active, changed.priority
 
-        self._agree((active, self.model.queues[queue].priority), update)
+        self._agree((queue.is_active, queue.priority), update)
 
-    @rule(worker=st.sampled_from(list(WORKERS)))
-    def renew(self, worker: str) -> None:
+    def renew(self) -> None:
         """A worker whose lease is over comes back in a new life once nothing of the old one runs."""
         self._tick()
+        worker = self.dice.choice(list(WORKERS))
         known = self.model.workers[worker]
         alive = known.lease_until > self.model.now
         running = [job for job in self.model.jobs.values() if job.status is JobStatus.PROCESSING and job.worker == worker]
@@ -367,11 +410,6 @@ class EnginesAgree(RuleBasedStateMachine):
         self._agree(asked if alive else "LeaseLost", renew)
         if alive or not running:
             known.lease_until = self.model.after(LEASE)
-
-    @rule()
-    def fold(self) -> None:
-        self._tick()
-        self._each(lambda side: side.engine.fold(1_000))
 
     # --- What must hold ---
 
@@ -429,8 +467,8 @@ def machine(postgres_url: str) -> Iterator[type[EnginesAgree]]:
     shutil.rmtree(folder)
 
 
-def run(machine: type[EnginesAgree], examples: int, steps: int) -> None:
-    machine.steps = 0
+def run(machine: type[EnginesAgree], examples: int, steps: int) -> Counter[str]:
+    machine.done.clear()
     run_state_machine_as_test(
         machine,
         settings=settings(
@@ -444,13 +482,17 @@ def run(machine: type[EnginesAgree], examples: int, steps: int) -> None:
             suppress_health_check=list(HealthCheck),
         ),
     )
-    print(f"R12: 0 divergences in n = {examples} examples, {machine.steps} steps")  # noqa: T201 - the figure is the point
+    print(f"R12: 0 divergences in n = {examples} examples; done: {dict(machine.done)}")  # noqa: T201 - the figure is the point
+    return machine.done
 
 
 @pytest.mark.timeout(600)
 def test_sqlite_postgres_and_the_model_agree(machine: type[EnginesAgree]) -> None:
     examples = int(os.environ.get("TASKFORGE_MACHINE_EXAMPLES", "300"))
-    run(machine, examples, int(os.environ.get("TASKFORGE_MACHINE_STEPS", "50")))
+    done = run(machine, examples, int(os.environ.get("TASKFORGE_MACHINE_STEPS", "50")))
+    if examples >= 300:
+        kinds = {type(one).__name__ for one in [*LIVING, *ENDINGS, *VERBS]}
+        assert {kind for kind in kinds | {"staged", "expired", "lost", "existed"} if done[kind] < 10} == set()
 
 
 @pytest.mark.long

@@ -261,7 +261,7 @@ async def test_old_history_goes_and_the_unfinished_stay(world: World) -> None:
     stats = await world.stats()
     assert (stats.succeeded, stats.failed, stats.pending, stats.scheduled, stats.processing) == (0, 1, 1, 1, 1)
     assert [await world.probe.count(table) for table in ("logs", "finished", "job_tags")] == [0, 1, 2]
-    assert [row for row in await world.probe.rows("select scope from keys")] == [(0,)]
+    assert await world.probe.rows("select scope from keys") == [(0,)]
     # Survivors live on as before.
     assert await world.finish(held, Succeed()) == []
     assert await world.claim_jobs(await world.worker()) == [pending]

@@ -181,9 +181,7 @@ async def test_an_unknown_worker_may_leave_unnoticed(world: World) -> None:
 async def test_an_update_changes_what_it_names(world: World, other: Engine) -> None:
     worker = await world.worker("w", capabilities={"gpu": True})
     world.clock.advance(5)
-    changed = await other.update_worker(
-        1, UpdateWorker(worker=worker.worker, name="renamed", max_concurrent_jobs=99)
-    )
+    changed = await other.update_worker(1, UpdateWorker(worker=worker.worker, name="renamed", max_concurrent_jobs=99))
     assert (changed.name, changed.max_concurrent_jobs, changed.capabilities) == ("renamed", 99, {"gpu": True})
     assert (changed.updated_at, changed.registered_at) == (world.clock.now(), world.clock.after(-5))
     assert await only(world) == changed

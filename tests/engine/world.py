@@ -62,9 +62,7 @@ class World:
     async def queue(
         self, name: str, *, priority: int = 0, project: int = PROJECT, is_active: bool = True, **settings: Any
     ) -> Queue:
-        wanted = CreateQueue(
-            name=name, priority=priority, is_active=is_active, settings=QueueSettings.parse(settings)
-        )
+        wanted = CreateQueue(name=name, priority=priority, is_active=is_active, settings=QueueSettings.parse(settings))
         return await self.engine.change_queue(project, wanted)
 
     async def update(self, queue: Queue, **changes: Any) -> Queue:
@@ -116,9 +114,7 @@ class World:
 
     # --- Workers ---
 
-    async def worker(
-        self, name: str | None = None, *, project: int = PROJECT, lease: float = 1e6, **options: Any
-    ) -> Registered:
+    async def worker(self, name: str | None = None, *, project: int = PROJECT, lease: float = 1e6, **options: Any) -> Registered:
         worker = NewWorker(name=name or f"worker-{next(self._numbers)}", **options)
         return await self.engine.register(project, worker, lease)
 
@@ -132,9 +128,7 @@ class World:
     async def claim_jobs(self, worker: Registered, limit: int = 10) -> list[UUID]:
         return [job_of(claimed.fence) for claimed in await self.claim(worker, limit)]
 
-    async def finish(
-        self, fence: UUID, transition: Transition, *, ran: float | None = None, lapsed: bool = False
-    ) -> list[Lost]:
+    async def finish(self, fence: UUID, transition: Transition, *, ran: float | None = None, lapsed: bool = False) -> list[Lost]:
         return await self.engine.finish([Finish(fence, transition, ran)], lapsed=lapsed)
 
     async def running(self, **options: Any) -> tuple[UUID, UUID]:
@@ -176,7 +170,7 @@ class World:
 async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
     """Bounded polling, for races and hints only."""
     async with asyncio.timeout(seconds):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - what is awaited happens in other processes
             await asyncio.sleep(0.005)
 
 

@@ -4,24 +4,21 @@ import asyncio
 import os
 import sys
 import threading
-import weakref
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Self, TypeVar
 from uuid import UUID
 
-import msgspec
-
 from taskforge.domain.changes import CancelJob, Changed, JobChange
-from taskforge.domain.errors import Conflict, NotFound
+from taskforge.domain.errors import NotFound
 from taskforge.domain.job import Inserted, NewJob, Refused
 from taskforge.domain.job import Job as StoredJob
-from taskforge.domain.queue import CreateQueue, Queue, QueueSettings, UpdateQueue
 from taskforge.operations import jobs as operations
 from taskforge.operations.upkeep import Upkeep
-from taskforge.sdk.handles import JobHandle, Waiter
+from taskforge.sdk.connections import Connections
+from taskforge.sdk.declared import Declared, DeclaredQueues
+from taskforge.sdk.handles import JobHandle
 from taskforge.sdk.jobs import ClassHandler, Job, JobDecorator, JobFunction, Options, handler_of
-from taskforge.settings import Settings
+from taskforge.settings import PROJECT, Settings
 from taskforge.storage.engine import Engine
 from taskforge.wiring import make_engine
 from taskforge.worker.executor import FailureHook, Middleware
@@ -32,15 +29,6 @@ from taskforge.worker.worker import HealthCheck, Worker, WorkerOptions
 
 T = TypeVar("T")
 J = TypeVar("J", bound=type[Job])
-PROJECT = 1
-
-
-class Declared(msgspec.Struct, frozen=True):
-    name: str
-    description: str | None
-    priority: int | None
-    dead_letter_queue: str | None
-    settings: dict[str, Any]
 
 
 class TaskForge:
@@ -50,13 +38,10 @@ class TaskForge:
         """Without a URL, TASKFORGE_URL or taskforge.toml decides. Other settings may be given by name."""
         self.settings = settings or Settings.load({"url": url, **flags})
         self.registry = Registry()
-        self._declared: dict[str, Declared] = {}
+        self._declared = DeclaredQueues()
         self._middleware: list[Middleware] = []
         self._failure_hooks: list[FailureHook] = []
-        # An engine belongs to one event loop: the application's, and the hidden one behind `sync`.
-        self._engines: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Engine] = weakref.WeakKeyDictionary()
-        self._opening: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = weakref.WeakKeyDictionary()
-        self._waiters: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Waiter] = weakref.WeakKeyDictionary()
+        self._connections = self.connections(lambda: make_engine(self.settings))
         self._hidden: tuple[int, asyncio.AbstractEventLoop] | None = None
 
     # --- Declaring ---
@@ -71,10 +56,7 @@ class TaskForge:
         **settings: Any,
     ) -> None:
         """Declare a queue: made, or brought to these settings, when the application connects. Settings not named stay as they are."""
-        QueueSettings.parse(settings)
-        self._declared[name] = Declared(name, description, priority, dead_letter_queue, settings)
-        if dead_letter_queue is not None:
-            self._declared.setdefault(dead_letter_queue, Declared(dead_letter_queue, None, None, None, {}))
+        self._declared.add(Declared(name, description, priority, dead_letter_queue, settings))
 
     def job(
         self,
@@ -116,7 +98,7 @@ class TaskForge:
 
     def _add(self, handler: Handler, aliases: tuple[str, ...]) -> None:
         self.registry.add(handler, aliases)
-        self._declared.setdefault(handler.queue, Declared(handler.queue, None, None, None, {}))
+        self._declared.mention(handler.queue)
 
     def middleware(self, layer: Middleware) -> Middleware:
         """Wrap every handler: `async def layer(ctx, call): … await call() …`. The first one added is the outermost."""
@@ -132,25 +114,19 @@ class TaskForge:
 
     async def engine(self) -> Engine:
         """The engine of this event loop, connected and with every declared queue in place."""
-        loop = asyncio.get_running_loop()
-        lock = self._opening.setdefault(loop, asyncio.Lock())
-        async with lock:
-            engine = self._engines.get(loop)
-            if engine is None:
-                engine = make_engine(self.settings)
-                await engine.open()
-                self._engines[loop] = engine
-                await self._declare(engine)
-        return engine
+        return await self._connections.engine()
 
     async def close(self) -> None:
-        loop = asyncio.get_running_loop()
-        waiter = self._waiters.pop(loop, None)
-        if waiter is not None:
-            await waiter.close()
-        engine = self._engines.pop(loop, None)
-        if engine is not None:
-            await engine.close()
+        await self._connections.close()
+
+    def connections(self, make: Callable[[], Engine]) -> Connections:
+        """Connections of this app to another store, for `use`."""
+        return Connections(make, lambda engine: self._declared.bring_about(engine, PROJECT), PROJECT)
+
+    def use(self, connections: Connections) -> Connections:
+        """Reach jobs through these from now on; answers with what was used before. Tests put a temporary store in place so."""
+        before, self._connections = self._connections, connections
+        return before
 
     async def __aenter__(self) -> Self:
         await self.engine()
@@ -158,21 +134,6 @@ class TaskForge:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-    async def _declare(self, engine: Engine) -> None:
-        # Dead letter queues first: others point to them.
-        targets = {one.dead_letter_queue for one in self._declared.values()}
-        for declared in sorted(self._declared.values(), key=lambda one: one.name not in targets):
-            await self._declare_one(engine, declared)
-
-    async def _declare_one(self, engine: Engine, declared: Declared) -> None:
-        for _ in range(5):  # another process may be declaring the same
-            known = {queue.name: queue for queue in await engine.queues([PROJECT])}
-            with suppress(Conflict):
-                change = _change(declared, known)
-                if change is not None:
-                    await engine.change_queue(PROJECT, change)
-                return
 
     # --- Enqueueing ---
 
@@ -212,12 +173,7 @@ class TaskForge:
 
     async def wait(self, job: UUID) -> StoredJob:
         """The job once it has ended."""
-        engine = await self.engine()
-        loop = asyncio.get_running_loop()
-        waiter = self._waiters.get(loop)
-        if waiter is None:
-            waiter = self._waiters[loop] = Waiter(lambda jobs: engine.get([PROJECT], jobs))
-        return await waiter.wait(job)
+        return await self._connections.wait(job)
 
     async def cancel(self, job: UUID, reason: str = "cancelled by request") -> Changed:
         return await self.change(job, CancelJob(reason))
@@ -298,27 +254,3 @@ class TaskForge:
             asyncio.run_coroutine_threadsafe(self.close(), loop).result()
             loop.call_soon_threadsafe(loop.stop)
             self._hidden = None
-
-
-def _change(declared: Declared, known: dict[str, Queue]) -> CreateQueue | UpdateQueue | None:
-    """What it takes to bring a queue to what the code declares; None when it is there already."""
-    settings = dict(declared.settings)
-    if declared.dead_letter_queue is not None:
-        settings["dead_letter_queue_id"] = known[declared.dead_letter_queue].id
-    queue = known.get(declared.name)
-    if queue is None:
-        return CreateQueue(
-            name=declared.name,
-            description=declared.description or "",
-            priority=declared.priority or 0,
-            settings=QueueSettings.parse(settings),
-        )
-    merged = QueueSettings.parse(msgspec.structs.asdict(queue.settings) | settings)
-    same = (
-        merged == queue.settings
-        and declared.priority in (None, queue.priority)
-        and declared.description in (None, queue.description)
-    )
-    if same:
-        return None
-    return UpdateQueue(queue=queue.id, description=declared.description, priority=declared.priority, settings=merged)

@@ -124,7 +124,8 @@ class Registry:
     def get(self, job_type: str) -> Handler | None:
         return self._handlers.get(job_type)
 
-    def types(self) -> tuple[str, ...]:
+    def types(self) -> tuple[str, ...] | None:
+        """What this registry can run; None means whatever comes."""
         return tuple(self._handlers)
 
     def has_kind(self, kind: str) -> bool:

@@ -79,6 +79,8 @@ class Claimer(Store):
         numbers = [lane.number for lane in lanes]
         started = time.monotonic()
         bounds, most = reach.ask(numbers, limit, started)
+        if caps:
+            most = [min(rows, caps.get(lane.queue, rows)) for rows, lane in zip(most, lanes, strict=True)]
         batch = next(self._batches)
         try:
             rows = await connection.fetch(

@@ -177,6 +177,7 @@ class Steward(Finisher):
             # A start-by time counts until the first start.
             times["until"] if epoch_of(fence) == 1 else times["deadline"],
             self.bound_now(),
+            stays and job.standing.status is JobStatus.SCHEDULED,
         )
         return JobStatus.SCHEDULED if waits else JobStatus.PENDING
 

@@ -3,6 +3,7 @@
 import heapq
 from collections.abc import Iterator
 from itertools import groupby
+from operator import itemgetter
 
 from taskforge.domain.ids import uuid_from_bytes
 from taskforge.domain.job import Claimed
@@ -14,7 +15,8 @@ from taskforge.storage.sqlite.gates import Gates
 from taskforge.storage.sqlite.keeper import Reach, sql
 from taskforge.storage.sqlite.transaction import Transaction
 
-_TAKE, _MOVE, _LEAVE, _HEADS, _TURNS = (sql(name) for name in ("take", "take_into", "take_from", "heads", "turns"))
+_TAKE, _MOVE, _MOVE_PLAIN, _LEAVE = (sql(name) for name in ("take", "take_into", "take_into_plain", "take_from"))
+_HEADS, _TURNS = sql("heads"), sql("turns")
 
 
 def claim(transaction: Transaction, wish: Claim) -> list[Claimed]:
@@ -51,12 +53,10 @@ class Claimer:
     def _take_tier(self, heads: list[tuple[int, OpenLane]], limit: int) -> list[Claimed]:
         if len(heads) == 1:
             lane = heads[0][1]
-            taken = [(lane, row) for row in self._take(lane, self._gates.room(lane, limit))]
-        else:
-            shares = self._shares(heads, limit)
-            taken = [(lane, row) for lane, count in shares for row in self._take(lane, count)]
-            taken.sort(key=lambda one: one[1][1::-1])
-        return [self._claimed(lane, row) for lane, row in taken]
+            return [job for _, _, job in self._claimed(lane, self._take(lane, self._gates.room(lane, limit)))]
+        taken = [one for lane, count in self._shares(heads, limit) for one in self._claimed(lane, self._take(lane, count))]
+        taken.sort(key=itemgetter(0, 1))
+        return [job for _, _, job in taken]
 
     def _shares(self, heads: list[tuple[int, OpenLane]], limit: int) -> list[tuple[OpenLane, int]]:
         """How many jobs each lane of one tier gives when they are merged by turn. A lane is read in pieces, once its turn comes."""
@@ -110,43 +110,42 @@ class Claimer:
         fence, turn = rows[-1][:2]
         settings, now = lane.settings, self._transaction.now
         beat = settings.heartbeat_timeout_seconds
-        moved = execute(
-            _MOVE,
-            (
-                lane.number,
-                turn,
-                fence,
-                self._worker,
-                self._incarnation,
-                now,
-                settings.timeout_seconds,
-                beat,
-                lane.queue if settings.is_gated else None,
-            ),
-        ).rowcount
-        gone = execute(_LEAVE, (lane.number, turn, fence, self._worker)).rowcount
+        # Facts that matter here are rare; where no job has any, the second visit to the facts is spared (0.5 µs a job).
+        statement = _MOVE if any(row[5] is not None or row[6] is not None for row in rows) else _MOVE_PLAIN
+        gate = lane.queue if settings.is_gated else None
+        head = (lane.number, turn, fence, self._worker)
+        moved = execute(statement, (*head, self._incarnation, now, settings.timeout_seconds, beat, gate)).rowcount
+        gone = execute(_LEAVE, head).rowcount
         if not len(rows) == moved == gone:
             raise AssertionError(f"lane {lane.number}: read {len(rows)} jobs, moved {moved}, removed {gone}")
         self._gates.use(lane, len(rows))
         return rows
 
-    def _claimed(self, lane: OpenLane, row: Row) -> Claimed:
-        fence, turn, attempt, max_attempts, crashes, timeout, deadline, tags, trace, payload = row
-        settings, now = lane.settings, self._transaction.now
-        return Claimed(
-            uuid_from_bytes(fence),
-            lane.queue_name,
-            lane.job_type,
-            b"null" if payload is None else payload.encode(),
-            attempt + 1,
-            max_attempts,
-            crashes,
-            lane.priority,
-            settings.timeout_seconds if timeout is None else timeout,
-            settings.heartbeat_timeout_seconds,
-            None if deadline is None else (deadline - now) / SECOND,
-            (now - turn) / SECOND if now > turn else 0.0,
-            settings,
-            () if tags is None else codec.texts(tags) or (),
-            trace,
-        )
+    def _claimed(self, lane: OpenLane, rows: list[Row]) -> list[tuple[int, bytes, Claimed]]:
+        """(turn, fence, job): as what the caller gets, and by what it is sorted."""
+        queue, kind, priority, settings, now = lane.queue_name, lane.job_type, lane.priority, lane.settings, self._transaction.now
+        beat = settings.heartbeat_timeout_seconds
+        return [
+            (
+                turn,
+                fence,
+                Claimed(
+                    uuid_from_bytes(fence),
+                    queue,
+                    kind,
+                    b"null" if payload is None else payload.encode(),
+                    attempt + 1,
+                    max_attempts,
+                    crashes,
+                    priority,
+                    settings.timeout_seconds if timeout is None else timeout,
+                    beat,
+                    None if deadline is None else (deadline - now) / SECOND,
+                    (now - turn) / SECOND if now > turn else 0.0,
+                    settings,
+                    () if tags is None else codec.texts(tags) or (),
+                    trace,
+                ),
+            )
+            for fence, turn, attempt, max_attempts, crashes, timeout, deadline, tags, trace, payload in rows
+        ]

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 from uuid import UUID
 
 from taskforge.domain.errors import Invalid, KeyTaken, NotFound, QueuePaused, TaskForgeError
 from taskforge.domain.ids import is_job_id, uuid_from_bytes
 from taskforge.domain.job import Inserted, NewJob, Refused
 from taskforge.domain.queue import Queue
+from taskforge.storage.catalog import Catalog
 from taskforge.storage.sqlite import codec
 from taskforge.storage.sqlite.keeper import sql
 from taskforge.storage.sqlite.transaction import Transaction
@@ -15,15 +17,51 @@ from taskforge.storage.sqlite.transaction import Transaction
 Answer = Inserted | Refused
 UNIQUE, IDEMPOTENT = 0, 1
 
-# Rows a statement. Per second, small payloads: 153k one row at a time (executemany), 195k by 20, 229k by 100, 244k by 500; through
-# json_each 372k, but only 88k against 134k when a payload has 1 KB, because it is escaped and parsed again.
+# A batch per second with small payloads: 153k one row at a time (executemany), 229k and 244k with 100 and 500 rows a statement,
+# 372k through json_each. A payload of 1 KB turns it round: 104k, 130k, 128k, 88k, because it is escaped and parsed again.
 ROWS_AT_ONCE = (200, 40, 8, 1)
+SMALL_PAYLOAD = 400
 _PLAIN = "(id, project, queue, job_type, priority, max_attempts, requires, payload)"
-_FULL = f"""{_PLAIN[:-1]}, deadline, expires_at, timeout_seconds, tags, unique_key, idempotency_key, fairness_key, trace)"""
+_FULL = f"{_PLAIN[:-1]}, deadline, expires_at, timeout_seconds, tags, unique_key, idempotency_key, fairness_key, trace)"
 
 
 def insert(transaction: Transaction, project: int, jobs: Sequence[NewJob]) -> list[Answer]:
     return Enqueuer(transaction, project).insert(jobs)
+
+
+class Kind:
+    """Jobs of one batch that differ in payload and position only, or what is wrong with all of them."""
+
+    __slots__ = ("budget", "error", "fences", "ids", "lane", "limit", "payloads", "positions", "queue")
+
+    def __init__(self, catalog: Catalog, project: int, job: NewJob) -> None:
+        self.error: TaskForgeError | None = None
+        self.queue: Queue | None = None
+        self.budget = self.limit = self.lane = 0
+        self.ids: list[bytes] = []
+        self.fences: list[bytes] = []
+        self.payloads: list[str] = []
+        self.positions: list[int] = []
+        try:
+            self.queue = queue = catalog.queue_named(project, job.queue)
+        except NotFound as error:
+            self.error = error
+            return
+        if not queue.is_active and not queue.settings.accept_while_paused:
+            self.error = QueuePaused(queue.name)
+        self.budget = job.max_attempts or queue.settings.max_attempts
+        self.limit = queue.settings.payload_limit_bytes
+
+    def refusal(self, job: NewJob) -> TaskForgeError | None:
+        if self.error is not None:
+            return self.error
+        if len(job.payload) > self.limit:
+            assert self.queue is not None
+            problem = f"takes {len(job.payload):,} bytes as JSON"
+            return Invalid("payload", problem, f"queue {self.queue.name!r} allows {self.limit:,}")
+        if job.id is not None and not is_job_id(job.id):
+            return Invalid("id", f"{job.id} is not a job id", "use a UUIDv7 whose last 24 bits are zero, or none")
+        return None
 
 
 class Enqueuer:
@@ -33,90 +71,92 @@ class Enqueuer:
         self._transaction = transaction
         self._project = project
         self._now = transaction.now
-        self._plain: list[tuple[object, ...]] = []
+        self._kinds: dict[tuple[str, str, int, str, int | None], Kind] = {}
         self._full: list[tuple[object, ...]] = []
-        self._fences: list[bytes] = []
         self._ready: list[tuple[object, ...]] = []
         self._waiting: list[tuple[object, ...]] = []
         self._tags: list[tuple[object, ...]] = []
 
     def insert(self, jobs: Sequence[NewJob]) -> list[Answer]:
         answers, accepted = self._check(jobs)
-        keys = {(job_queue.number, job.job_type, job.priority, job.requires) for _, job, job_queue in accepted}
-        lane_of = self._transaction.keeper.with_lanes(keys).lane
         if any(job.id is not None for _, job, _ in accepted):
             accepted = self._without_known(accepted, answers)
         if any(job.unique_key is not None or job.idempotency_key is not None for _, job, _ in accepted):
             identified = self._with_keys(accepted, answers)
         else:
             mint = self._transaction.mint
-            identified = [(index, job, queue, job.id or mint()) for index, job, queue in accepted]
-        for index, job, queue, identifier in identified:
-            lane = lane_of((queue.number, job.job_type, job.priority, job.requires))
-            assert lane is not None
-            self._add(job, queue, identifier, lane)
+            identified = [(index, job, kind, job.id or mint()) for index, job, kind in accepted]
+        for index, job, kind, identifier in identified:
+            if _is_plain(job):
+                number = identifier.int
+                kind.ids.append(number.to_bytes(16))
+                kind.fences.append((number + 1).to_bytes(16))
+                kind.payloads.append(job.payload.decode())
+                kind.positions.append(index)
+            else:
+                self._add(index, job, kind, identifier)
             answers[index] = Inserted(identifier)
         self._write()
-        return answers  # type: ignore[return-value]
+        return answers
 
-    def _check(self, jobs: Sequence[NewJob]) -> tuple[list[Answer | None], list[tuple[int, NewJob, Queue]]]:
-        """Each job's refusal or None, and those that may go on."""
+    def _check(self, jobs: Sequence[NewJob]) -> tuple[list[Any], list[tuple[int, NewJob, Kind]]]:
+        """Each job's refusal or None, and those that may go on, their lanes made."""
         catalog = self._transaction.keeper.current()
-        known: dict[str, Queue | TaskForgeError] = {}
-        answers: list[Answer | None] = []
+        kinds = self._kinds
+        answers: list[Answer | None] = [None] * len(jobs)
         accepted = []
         for index, job in enumerate(jobs):
-            queue = known.get(job.queue)
-            if queue is None:
-                try:
-                    queue = catalog.queue_named(self._project, job.queue)
-                    if not queue.is_active and not queue.settings.accept_while_paused:
-                        queue = QueuePaused(queue.name)
-                except NotFound as error:
-                    queue = error
-                known[job.queue] = queue
-            if isinstance(queue, TaskForgeError):
-                answers.append(Refused(queue))
-            elif len(job.payload) > queue.settings.payload_limit_bytes:
-                limit = queue.settings.payload_limit_bytes
-                problem = f"takes {len(job.payload):,} bytes as JSON"
-                answers.append(Refused(Invalid("payload", problem, f"queue {queue.name!r} allows {limit:,}")))
-            elif job.id is not None and not is_job_id(job.id):
-                expected = "use a UUIDv7 whose last 24 bits are zero, or none"
-                answers.append(Refused(Invalid("id", f"{job.id} is not a job id", expected)))
+            key = (job.queue, job.job_type, job.priority, job.requires, job.max_attempts)
+            kind = kinds.get(key)
+            if kind is None:
+                kind = kinds[key] = Kind(catalog, self._project, job)
+            error = kind.refusal(job)
+            if error is None:
+                accepted.append((index, job, kind))
             else:
-                answers.append(None)
-                accepted.append((index, job, queue))
+                answers[index] = Refused(error)
+        lanes = {
+            (kind.queue.number, key[1], key[2], key[3]): kind
+            for key, kind in kinds.items()
+            if kind.queue is not None and kind.error is None
+        }
+        if lanes:
+            catalog = self._transaction.keeper.with_lanes(lanes)
+        for key, kind in kinds.items():
+            if kind.queue is not None and kind.error is None:
+                lane = catalog.lane((kind.queue.number, key[1], key[2], key[3]))
+                assert lane is not None
+                kind.lane = lane
         return answers, accepted
 
     def _without_known(
-        self, accepted: list[tuple[int, NewJob, Queue]], answers: list[Answer | None]
-    ) -> list[tuple[int, NewJob, Queue]]:
+        self, accepted: list[tuple[int, NewJob, Kind]], answers: list[Answer | None]
+    ) -> list[tuple[int, NewJob, Kind]]:
         """Answer for ids that are already stored: an insert may be repeated after a lost answer."""
         given = [job.id for _, job, _ in accepted if job.id is not None]
         rows = self._transaction.execute(sql("known_ids"), (codec.ids(given), codec.positions(len(given)))).fetchall()
         known = {identifier for (identifier,) in rows}
         fresh = []
-        for index, job, queue in accepted:
+        for index, job, kind in accepted:
             if job.id is not None and job.id.bytes in known:
                 answers[index] = Inserted(job.id, existed=True)
                 continue
             if job.id is not None:
                 known.add(job.id.bytes)  # the same id twice in one batch: the second one existed
-            fresh.append((index, job, queue))
+            fresh.append((index, job, kind))
         return fresh
 
     # --- Keys ---
 
     def _with_keys(
-        self, accepted: list[tuple[int, NewJob, Queue]], answers: list[Answer | None]
-    ) -> list[tuple[int, NewJob, Queue, UUID]]:
+        self, accepted: list[tuple[int, NewJob, Kind]], answers: list[Answer | None]
+    ) -> list[tuple[int, NewJob, Kind, UUID]]:
         """Answer for the jobs whose key is held, take the keys of the others and give those their ids."""
         once = self._holders(IDEMPOTENT, [job.idempotency_key for _, job, _ in accepted])
         unique = self._holders(UNIQUE, [job.unique_key for _, job, _ in accepted])
         taken: list[tuple[object, ...]] = []
         identified = []
-        for index, job, queue in accepted:
+        for index, job, kind in accepted:
             once_key, unique_key = job.idempotency_key, job.unique_key
             body = None if once_key is None else job.body_hash()
             if once_key is not None and once_key in once:
@@ -137,7 +177,7 @@ class Enqueuer:
             if unique_key is not None:
                 unique[unique_key] = (identifier, None)
                 taken.append((self._project, UNIQUE, unique_key, identifier.bytes, None, None))
-            identified.append((index, job, queue, identifier))
+            identified.append((index, job, kind, identifier))
         self._transaction.executemany(sql("take_key"), taken)
         return identified
 
@@ -150,48 +190,53 @@ class Enqueuer:
 
     # --- Rows ---
 
-    def _add(self, job: NewJob, queue: Queue, identifier: UUID, lane: int) -> None:
-        number = identifier.int
-        stored = number.to_bytes(16)
-        payload = job.payload.decode()
-        budget = job.max_attempts or queue.settings.max_attempts
-        facts = (stored, self._project, queue.number, job.job_type, job.priority, budget, job.requires or None, payload)
-        if _is_plain(job):
-            self._plain.append(facts)
-            self._fences.append((number + 1).to_bytes(16))
-            self._ready.append((lane, budget))
-            return
-        now = self._now
+    def _add(self, index: int, job: NewJob, kind: Kind, identifier: UUID) -> None:
+        """A job that asks for more than to be run."""
+        assert kind.queue is not None
+        now, stored, fence = self._now, identifier.bytes, (identifier.int + 1).to_bytes(16)
         deadline, expires, due = codec.at(job.deadline, now), codec.at(job.expires, now), codec.at(job.at, now)
         tags = codec.json(job.tags) if job.tags else None
+        facts = (stored, self._project, kind.queue.number, job.job_type, job.priority, kind.budget, job.requires or None)
         extras = (deadline, expires, job.timeout_seconds, tags, job.unique_key, job.idempotency_key, job.fairness_key, job.trace)
-        self._full.append(facts + extras)
+        self._full.append((*facts, job.payload.decode(), *extras))
         self._tags.extend((self._project, tag, stored) for tag in job.tags)
         until, keyed = codec.earlier(deadline, expires), int(job.unique_key is not None)
-        fence = (number + 1).to_bytes(16)
         if due is not None and due > now:
-            self._waiting.append((fence, self._project, lane, 0, budget, 0, keyed, due, until))
+            self._waiting.append((fence, self._project, kind.lane, 0, kind.budget, 0, keyed, due, until))
         else:
-            self._fences.append(fence)
-            self._ready.append((lane, budget, keyed, until))
+            self._ready.append((kind.lane, now + index, fence, self._project, 0, kind.budget, 0, keyed, until, None))
 
     def _write(self) -> None:
         transaction = self._transaction
-        for columns, rows in ((_PLAIN, self._plain), (_FULL, self._full)):
-            start = 0
-            for size in ROWS_AT_ONCE:
-                while len(rows) - start >= size:
-                    flat = [value for row in rows[start : start + size] for value in row]
-                    transaction.execute(_insert_facts(columns, size), flat)
-                    start += size
-        if self._ready:
-            values = (codec.json(self._ready), self._project, self._now, b"".join(self._fences))
-            transaction.execute(sql("add_ready"), values)
-            transaction.wakes = True
-        if self._waiting:
+        for key, kind in self._kinds.items():
+            if kind.ids:
+                self._write_kind(kind, *key[1:4])
+                transaction.wakes = True
+        if self._full:
+            self._write_facts(_FULL, self._full)
+            transaction.executemany(sql("put_ready"), self._ready)
             transaction.executemany(sql("add_waiting"), self._waiting)
-        if self._tags:
             transaction.executemany("insert or ignore into job_tags (project, tag, job) values (?, ?, ?)", self._tags)
+            transaction.wakes |= bool(self._ready)
+
+    def _write_kind(self, kind: Kind, job_type: str, priority: int, requires: str) -> None:
+        """Plain jobs of one kind: two statements, whatever their number."""
+        assert kind.queue is not None
+        alike = (self._project, kind.queue.number, job_type, priority, kind.budget, requires or None)
+        if sum(map(len, kind.payloads)) <= SMALL_PAYLOAD * len(kind.payloads):
+            self._transaction.execute(sql("add_facts"), (codec.json(kind.payloads), b"".join(kind.ids), *alike))
+        else:
+            self._write_facts(_PLAIN, [(one, *alike, payload) for one, payload in zip(kind.ids, kind.payloads, strict=True)])
+        values = (codec.json(kind.positions), b"".join(kind.fences), kind.lane, self._now, self._project, kind.budget)
+        self._transaction.execute(sql("add_ready"), values)
+
+    def _write_facts(self, columns: str, rows: list[tuple[object, ...]]) -> None:
+        start = 0
+        for size in ROWS_AT_ONCE:
+            while len(rows) - start >= size:
+                flat = [value for row in rows[start : start + size] for value in row]
+                self._transaction.execute(_insert_facts(columns, size), flat)
+                start += size
 
 
 @lru_cache

@@ -19,13 +19,9 @@ class Ledger:
         self._removed: dict[tuple[int, int], int] = {}
         self._rollups: dict[tuple[int, bytes, int, int, int], list[float]] = {}
 
-    def ended(self, queue: int, status: int, job: bytes) -> None:
-        """The job reached a final status: it counts, and readers of the outbox hear of it."""
-        jobs = self._ended.get((queue, status))
-        if jobs is None:
-            self._ended[queue, status] = [job]
-        else:
-            jobs.append(job)
+    def ended(self, queue: int, status: int, jobs: list[bytes]) -> None:
+        """Jobs reached a final status: they count, and readers of the outbox hear of them."""
+        self._ended.setdefault((queue, status), []).extend(jobs)
 
     def removed(self, queue: int, status: int) -> None:
         """The job left its final status, or the store."""
@@ -33,6 +29,10 @@ class Ledger:
 
     def ran(self, lane: int, worker: bytes, status: int, duration_ms: float, wait_ms: float) -> None:
         """An execution ended."""
+        if duration_ms < 0:
+            duration_ms = 0.0
+        if wait_ms < 0:
+            wait_ms = 0.0
         key = (lane, worker, status, bisect_right(BUCKET_BOUNDS, duration_ms), bisect_right(BUCKET_BOUNDS, wait_ms))
         sums = self._rollups.get(key)
         if sums is None:

@@ -26,11 +26,17 @@ class Transaction:
 
 
 class Stamp:
-    """The injected clock as microseconds, and ids stamped with it."""
+    """The injected clock as microseconds, and ids stamped with the time at which their transaction began."""
 
     def __init__(self, clock: Callable[[], datetime], mint: Callable[[], UUID] | None = None) -> None:
         self._clock = clock
-        self.mint = mint or IdMint(lambda: micros(clock()) // 1_000)
+        self._began = 0
+        self.mint = mint or IdMint(lambda: self._began // 1_000)
 
     def now(self) -> int:
         return micros(self._clock())
+
+    def begin(self) -> int:
+        """The `now` of a transaction. Reading the clock for each id would cost as much again as the id."""
+        self._began = self.now()
+        return self._began

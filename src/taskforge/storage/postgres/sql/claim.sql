@@ -3,7 +3,8 @@
 -- for each lane: $7 number · $8 tier · $9 seek past this turn · $10 look at this many · $11 timeout · $12 heartbeat timeout · $13 gate ·
 -- $14 how many its gate lets through
 -- Nothing is taken when the caller's lease is over or its memory of the catalog is stale; the caller asks why only then.
--- Where $10 cuts a lane off, only what sorts before the cut is taken, so that the order stays exact without reading n rows of every lane.
+-- Where $10 cuts a lane off short of what could be taken from it, only what sorts before the cut is taken: the order stays exact without
+-- reading $4 rows of every lane.
 -- `ctid = any(array(…))` and the lateral subqueries pin the plan to index and tid scans: as joins they become hash joins that walk every
 -- dead row of earlier batches. The facts are joined from the outside, so that a job without them would still move, not vanish.
 with clock as materialized (
@@ -27,7 +28,8 @@ candidate as materialized (
     ) r
 ),
 horizon as materialized (
-    select tier, max(turn) as turn from candidate group by number, tier, most having count(*) >= most order by 1, 2 limit 1
+    select tier, max(turn) as turn from candidate group by number, tier, most, cap
+    having count(*) >= most and most < least($4, cap) order by 1, 2 limit 1
 ),
 chosen as (
     select c.place

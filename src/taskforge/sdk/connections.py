@@ -1,0 +1,74 @@
+"""An application's engines. An engine belongs to one event loop: the application's own, and the hidden one behind `sync`."""
+
+import asyncio
+import weakref
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from uuid import UUID
+
+from taskforge.domain.errors import StoreUnavailable
+from taskforge.domain.job import Job
+from taskforge.sdk.handles import Waiter
+from taskforge.storage.engine import Engine
+
+
+class Connections:
+    def __init__(self, make: Callable[[], Engine], prepare: Callable[[Engine], Awaitable[None]], project: int) -> None:
+        """`make` gives an engine that is not open yet; `prepare` is done once with each that was opened."""
+        self._make = make
+        self._prepare = prepare
+        self._project = project
+        self._engines: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Engine] = weakref.WeakKeyDictionary()
+        self._opening: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = weakref.WeakKeyDictionary()
+        self._waiters: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Waiter] = weakref.WeakKeyDictionary()
+
+    async def engine(self) -> Engine:
+        """The engine of this event loop, opened when first asked for."""
+        loop = asyncio.get_running_loop()
+        engine = self._engines.get(loop)
+        if engine is not None:
+            return engine
+        async with self._opening.setdefault(loop, asyncio.Lock()):
+            engine = self._engines.get(loop)
+            if engine is None:
+                engine = self._make()
+                await engine.open()
+                try:
+                    await self._prepare(engine)
+                except BaseException:
+                    await engine.close()
+                    raise
+                self._engines[loop] = engine
+        return engine
+
+    async def wait(self, job: UUID) -> Job:
+        """The job once it has ended; all who wait in this event loop share one look."""
+        engine = await self.engine()
+        loop = asyncio.get_running_loop()
+        waiter = self._waiters.get(loop)
+        if waiter is None:
+            waiter = self._waiters[loop] = Waiter(lambda jobs: engine.get([self._project], jobs))
+        return await waiter.wait(job)
+
+    async def close(self) -> None:
+        """What this event loop opened."""
+        loop = asyncio.get_running_loop()
+        waiter = self._waiters.pop(loop, None)
+        if waiter is not None:
+            await waiter.close()
+        engine = self._engines.pop(loop, None)
+        if engine is not None:
+            await engine.close()
+
+    async def close_all(self) -> None:
+        """What any event loop opened. An engine whose loop is over is closed here: its threads are still there."""
+        here = asyncio.get_running_loop()
+        for loop, engine in list(self._engines.items()):
+            if loop is here:
+                await self.close()
+            elif loop.is_running():
+                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.close(), loop))
+            else:
+                self._engines.pop(loop, None)
+                with suppress(StoreUnavailable, RuntimeError):
+                    await engine.close()

@@ -1,0 +1,75 @@
+"""Queues that the code declares: made, or brought to what it says, when the application connects."""
+
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from taskforge.domain.errors import Conflict
+from taskforge.domain.queue import CreateQueue, Queue, QueueSettings, UpdateQueue
+from taskforge.storage.engine import Engine
+
+TRIES = 5  # another process may be declaring the same at this moment
+
+
+class Declared(msgspec.Struct, frozen=True):
+    name: str
+    description: str | None = None
+    priority: int | None = None
+    dead_letter_queue: str | None = None
+    settings: dict[str, Any] = {}
+
+
+class DeclaredQueues:
+    def __init__(self) -> None:
+        self._queues: dict[str, Declared] = {}
+
+    def add(self, queue: Declared) -> None:
+        QueueSettings.parse(queue.settings)
+        self._queues[queue.name] = queue
+        if queue.dead_letter_queue is not None:
+            self.mention(queue.dead_letter_queue)
+
+    def mention(self, name: str) -> None:
+        """A queue that must exist, whatever its settings are."""
+        self._queues.setdefault(name, Declared(name))
+
+    async def bring_about(self, engine: Engine, project: int) -> None:
+        # Dead letter queues first: others point to them.
+        targets = {one.dead_letter_queue for one in self._queues.values()}
+        for declared in sorted(self._queues.values(), key=lambda one: one.name not in targets):
+            await _bring_about(engine, project, declared)
+
+
+async def _bring_about(engine: Engine, project: int, declared: Declared) -> None:
+    for _ in range(TRIES):
+        known = {queue.name: queue for queue in await engine.queues([project])}
+        with suppress(Conflict):
+            change = _change(declared, known)
+            if change is not None:
+                await engine.change_queue(project, change)
+            return
+
+
+def _change(declared: Declared, known: dict[str, Queue]) -> CreateQueue | UpdateQueue | None:
+    """What it takes to bring a queue to what the code declares; None when it is there already."""
+    settings = dict(declared.settings)
+    if declared.dead_letter_queue is not None:
+        settings["dead_letter_queue_id"] = known[declared.dead_letter_queue].id
+    queue = known.get(declared.name)
+    if queue is None:
+        return CreateQueue(
+            name=declared.name,
+            description=declared.description or "",
+            priority=declared.priority or 0,
+            settings=QueueSettings.parse(settings),
+        )
+    merged = QueueSettings.parse(msgspec.structs.asdict(queue.settings) | settings)
+    same = (
+        merged == queue.settings
+        and declared.priority in (None, queue.priority)
+        and declared.description in (None, queue.description)
+    )
+    if same:
+        return None
+    return UpdateQueue(queue=queue.id, description=declared.description, priority=declared.priority, settings=merged)
