@@ -24,6 +24,8 @@ from taskforge.storage.postgres.store import SESSION
 from taskforge.storage.sqlite.engine import SqliteEngine
 
 SETTINGS: dict[str, str | int] = {"shared_buffers": "512MB", "max_wal_size": "4GB", "max_connections": 60}
+# For the raw statements: whatever the statistics say, index scans in order and hash joins.
+PINNED = {"enable_bitmapscan": "off", "enable_nestloop": "off", "enable_sort": "off"}
 FAILED_EVERY = 100
 _SUCCEEDED, _FAILED = 3, 4
 _VERSION_AND_VARIANT = (7 << 76) | (0b10 << 62)
@@ -71,6 +73,14 @@ class Ground(ABC):
 
     @abstractmethod
     def close(self) -> None: ...
+
+    @abstractmethod
+    async def analyse(self) -> None:
+        """Make the store's statistics say what they say in real life: that hot tables are empty, as they mostly are.
+
+        Without this a run is too short to see plans that are bad from the first autoanalyze on. Measured: finish as a nested loop over
+        the batch, 190 ms instead of 12 for 1,000 jobs; claim as a sort of the whole backlog.
+        """
 
     @abstractmethod
     def site(self) -> AbstractAsyncContextManager[Site]: ...
@@ -160,11 +170,14 @@ class PostgresGround(Ground):
 
     @asynccontextmanager
     async def floor(self) -> AsyncIterator[floors.PostgresFloor]:
-        floor = await floors.PostgresFloor.open(self.server.url(), SESSION)
+        floor = await floors.PostgresFloor.open(self.server.url(), SESSION | PINNED)
         try:
             yield floor
         finally:
             await floor.close()
+
+    async def analyse(self) -> None:
+        await self.execute("analyze")
 
     async def execute(self, text: str, database: str = "postgres") -> None:
         connection = await asyncpg.connect(self.server.url(database))
@@ -235,6 +248,9 @@ class SqliteGround(Ground):
 
     def close(self) -> None:
         shutil.rmtree(self._directory, ignore_errors=True)
+
+    async def analyse(self) -> None:
+        """SQLite gathers no statistics unless asked, and plans without."""
 
     def _path(self) -> Path:
         self._files += 1

@@ -33,6 +33,7 @@ async def behind_history(ground: Ground, sizes: Sizes, report: Report) -> None:
         report.say(f"{ground.name}: wrote {sizes.history:,} finished jobs in {time.monotonic() - started:.1f} s")
         costs: dict[str, list[tuple[float, float]]] = {name: [] for name in TARGETS}
         for _ in range(sizes.rounds):
+            await ground.analyse()
             without = await costs_of(empty, sizes.history_drain, recent)
             behind = await costs_of(full, sizes.history_drain, old)
             for name, pairs in costs.items():

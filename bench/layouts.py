@@ -11,7 +11,7 @@ from typing import Any
 import asyncpg
 import msgspec
 
-from bench.grounds import PostgresGround
+from bench.grounds import PINNED, PostgresGround
 from bench.report import Report
 from bench.sizes import Sizes
 from taskforge.storage.postgres.store import SESSION
@@ -137,10 +137,11 @@ async def compare(ground: PostgresGround, sizes: Sizes, report: Report) -> None:
 
 async def measure(ground: PostgresGround, layout: Layout, schema: str, count: int) -> tuple[float, float, float]:
     """Inserts a second, claimed and finished jobs a second, and bytes of write-ahead log for each of the latter."""
-    connections = [await asyncpg.connect(ground.server.url(), server_settings=SESSION) for _ in range(LOOPS)]
+    connections = [await asyncpg.connect(ground.server.url(), server_settings=SESSION | PINNED) for _ in range(LOOPS)]
     try:
         first = connections[0]
         await first.execute("create schema layout;" + layout.tables.format(schema=schema))
+        await first.execute("analyze")
         started = time.perf_counter()
         for start in range(1, count, BATCH):
             await first.execute(layout.fill, start, start + BATCH - 1)

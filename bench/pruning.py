@@ -25,7 +25,7 @@ async def pruning(ground: Ground, sizes: Sizes, report: Report) -> None:
         report.say(f"{ground.name}: wrote {sizes.pruned:,} old finished jobs")
         stop = asyncio.Event()
         writer = asyncio.create_task(write(site, stop))
-        await asyncio.sleep(min(5.0, sizes.prune_seconds / 3))
+        await asyncio.sleep(min(5.0, sizes.prune_seconds / 6))
         stop.set()
         alone = await writer
         stop = asyncio.Event()

@@ -71,12 +71,12 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_collapsed(self) -> bool:
-        """Missed by more than a shared machine can explain."""
+        """Missed by more than a shared machine can explain: twice over, and where a rate would do too, that as well."""
         target, ratio = self.target, self.ratio
         if target is None or ratio is None or self.is_met:
             return False
         if target.ratio_at_least is not None:
-            return ratio < target.ratio_at_least / 2
+            return ratio < target.ratio_at_least / 2 and self.ours < (target.rate_at_least or float("inf")) / 2
         return target.ratio_at_most is not None and ratio > target.ratio_at_most * 2
 
     def fails(self, *, quick: bool) -> bool:

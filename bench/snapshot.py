@@ -36,17 +36,15 @@ class Course:
     def __init__(self, held: Site, control: Site, sizes: Sizes, report: Report) -> None:
         self._held, self._control, self._sizes, self._report = held, control, sizes, report
 
-    async def slice(self, note: str) -> Slice:
-        made = Slice(
-            await self._load(self._held, self._sizes.slice_seconds), await self._load(self._control, self._sizes.control_seconds)
-        )
+    async def slice(self, note: str, seconds: float) -> Slice:
+        made = Slice(await self._load(self._held, seconds), await self._load(self._control, self._sizes.control_seconds))
         self._report.say(f"postgres: {note}: {made.rate:,.0f}/s, control {made.control:,.0f}/s, {made.ratio:.2f}")
         return made
 
     async def slices(self, note: str, seconds: float) -> list[Slice]:
         """At least two; the time of the control does not count."""
         count = max(2, round(seconds / self._sizes.slice_seconds))
-        return [await self.slice(note) for _ in range(count)]
+        return [await self.slice(note, seconds / count) for _ in range(count)]
 
     async def _load(self, site: Site, seconds: float) -> float:
         """Each claim is preceded by an insert of as many, so the backlog stays."""
@@ -59,6 +57,8 @@ async def held_snapshot(ground: PostgresGround, sizes: Sizes, report: Report) ->
     async with ground.site() as held, ground.site(CONTROL) as control:
         for site in (held, control):
             await load.fill(site.engine, BACKLOG, load.plain_jobs())
+        await ground.analyse()
+        await ground.execute("analyze", CONTROL)
         course = Course(held, control, sizes, report)
         before = await course.slices("before", sizes.before_seconds)
         usual = statistics.median(one.ratio for one in before)
@@ -77,10 +77,10 @@ async def held_snapshot(ground: PostgresGround, sizes: Sizes, report: Report) ->
 async def recover(course: Course, usual: float, sizes: Sizes) -> list[Slice]:
     """The best slice after the release, found at the latest when the time is over."""
     give_up = time.monotonic() + sizes.release_seconds
-    best = await course.slice("released")
+    best = await course.slice("released", sizes.slice_seconds)
     while best.ratio / usual < (RELEASED.ratio_at_least or 1) and time.monotonic() < give_up:
         await asyncio.sleep(0)
-        best = max(best, await course.slice("released"), key=lambda one: one.ratio)
+        best = max(best, await course.slice("released", sizes.slice_seconds), key=lambda one: one.ratio)
     return [best]
 
 

@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 
 from bench import load
+from bench.floors import Floor
 from bench.grounds import Ground, Site
 from bench.report import Report, Row, Target, in_turns, percentile
 from bench.sizes import Sizes
@@ -43,13 +44,19 @@ async def beside_the_floor(ground: Ground, sizes: Sizes, report: Report) -> None
     # A store of its own: what the inserts left behind would be drained with the rest.
     async with ground.floor() as floor, ground.site() as site:
         for limit in (100, 1_000):
-            raw = partial(floor.drain, sizes.drain, limit)
+            raw = partial(floor_drain, floor, sizes.drain, limit, ground)
             pairs = await in_turns(sizes.rounds, raw, partial(plain, site, sizes.drain, limit, ground))
             target = DRAIN[ground.name] if limit == 1_000 else None
             report.pairs(ground.name, f"claim + finish, batches of {limit:,}", "raw floor", pairs, target)
 
 
+async def floor_drain(floor: Floor, count: int, limit: int, ground: Ground) -> float:
+    await ground.analyse()
+    return await floor.drain(count, limit)
+
+
 async def plain(site: Site, count: int, limit: int, ground: Ground) -> float:
+    await ground.analyse()
     await load.fill(site.engine, count, load.plain_jobs())
     return (await site.drain(count, limit, ground.loops)).rate
 
@@ -86,6 +93,7 @@ async def mixed(ground: Ground, sizes: Sizes, report: Report) -> None:
         await load.fill(hard.engine, sizes.mixed_head, mixed_jobs(tuple(f"nobodys-{number}" for number in range(5))))
 
         async def ours() -> float:
+            await ground.analyse()
             await load.fill(hard.engine, sizes.mixed, mixed_jobs(TYPES))
             staging = asyncio.create_task(stage(hard.engine))
             verdict = OneInTwentyFails()
@@ -119,6 +127,7 @@ async def unhandled(ground: Ground, sizes: Sizes, report: Report) -> None:
         claims: dict[Site, list[float]] = {without: [], behind: []}
 
         async def rate(site: Site) -> float:
+            await ground.analyse()
             await load.fill(site.engine, sizes.unhandled_drain, load.plain_jobs())
             drain = await load.Drain(site.engine, site.incarnation, 100, enough=sizes.unhandled_drain).run(1)
             claims[site] += drain.claims

@@ -111,7 +111,9 @@ async def test_a_bad_update_of_a_queue_leaves_it_as_it_was(world: World) -> None
     assert await world.engine.queues([1]) == before
 
 
-@pytest.mark.parametrize("text", ["'; drop table jobs; --", '"', "%s $1 ?1 :a", "\u202eé\U0001f600 ", "{}", "NULL", "\\", "a,b", '{"a":1}'])
+@pytest.mark.parametrize(
+    "text", ["'; drop table jobs; --", '"', "%s $1 ?1 :a", "\u202eé\U0001f600 ", "{}", "NULL", "\\", "a,b", '{"a":1}']
+)
 async def test_odd_texts_are_only_texts(world: World, text: str) -> None:
     queue = await world.queue(text.strip())
     job = await world.enqueue(text.strip(), text, {text: text}, tags=[text, "x"], unique_key=text, idempotency_key=text, trace=text)

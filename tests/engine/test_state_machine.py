@@ -1,4 +1,4 @@
-"""R12: SQLite, PostgreSQL and a tiny model step together; every answer and all that can be seen must agree after each step.
+"""R12: SQLite, PostgreSQL and a tiny model step together; every answer and all that can be seen must agree.
 
 TASKFORGE_MACHINE_EXAMPLES=300 TASKFORGE_MACHINE_STEPS=50   (the short form; the long one is marked `long`)
 TASKFORGE_MACHINE_SHRINK=1   takes up to five minutes more to make a failing run as short as possible
@@ -337,7 +337,8 @@ class EnginesAgree(RuleBasedStateMachine):
         staged = self.model.stage(limit)
         self.done["staged"] += staged
         self._agree(staged, lambda side: side.engine.stage(limit))
-        self._each(lambda side: side.engine.fold(5))
+        if self.dice.random() < 0.3:
+            self._each(lambda side: side.engine.fold(5))
 
     def rescue(self) -> None:
         self._tick(self.dice.choice([0, 0, 9, 21, 41]))
@@ -415,8 +416,11 @@ class EnginesAgree(RuleBasedStateMachine):
 
     @invariant()
     def everything_visible_agrees(self) -> None:
-        if not hasattr(self, "model"):
-            return
+        """Answers are compared at every step; all that can be seen, which costs as much as the step, at every third."""
+        if hasattr(self, "model") and self.taken % 3 == 0:
+            self._compare()
+
+    def _compare(self) -> None:
         states = self._each(lambda side: side.state(self.known))
         expected = {job.id: job.seen() for job in self.model.jobs.values()}
         for side, (jobs, stats) in zip(self.sides, states, strict=True):
@@ -428,6 +432,8 @@ class EnginesAgree(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "model"):
             return
+
+        self._compare()
 
         async def history(side: Side) -> dict[UUID, list[tuple[object, ...]]]:
             await side.store.probe.check()

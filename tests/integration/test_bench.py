@@ -47,6 +47,7 @@ def row(ratio: float, ours: float = 1_000, target: Target = FLOOR) -> Row:
 
 def test_a_miss_fails_the_full_form_and_only_a_collapse_the_quick_one() -> None:
     short, collapsed = row(0.7), row(0.39)
+    assert not row(0.39, ours=31_000).fails(quick=True)
     assert (short.fails(quick=False), short.fails(quick=True)) == (True, False)
     assert (collapsed.fails(quick=False), collapsed.fails(quick=True)) == (True, True)
     assert not row(0.8).fails(quick=False)

@@ -6,10 +6,11 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Self, TypeVar
+from urllib.parse import urlsplit
 from uuid import UUID
 
 from taskforge.domain.changes import CancelJob, Changed, JobChange
-from taskforge.domain.errors import NotFound
+from taskforge.domain.errors import Invalid, NotFound
 from taskforge.domain.job import Inserted, NewJob, Refused
 from taskforge.domain.job import Job as StoredJob
 from taskforge.operations import jobs as operations
@@ -19,7 +20,7 @@ from taskforge.sdk.declared import Declared, DeclaredQueues
 from taskforge.sdk.handles import JobHandle
 from taskforge.sdk.jobs import ClassHandler, Job, JobDecorator, JobFunction, Options, handler_of
 from taskforge.settings import PROJECT, Settings
-from taskforge.storage.engine import Engine
+from taskforge.storage.engine import Engine, Transactional
 from taskforge.wiring import make_engine
 from taskforge.worker.executor import FailureHook, Middleware
 from taskforge.worker.lease import Charge, Keeper
@@ -55,7 +56,7 @@ class TaskForge:
         dead_letter_queue: str | None = None,
         **settings: Any,
     ) -> None:
-        """Declare a queue: made, or brought to these settings, when the application connects. Settings not named stay as they are."""
+        """Declare a queue: made, or brought to these settings, when the application connects. Settings not named stay."""
         self._declared.add(Declared(name, description, priority, dead_letter_queue, settings))
 
     def job(
@@ -142,11 +143,15 @@ class TaskForge:
 
     async def insert_many(self, jobs: Sequence[NewJob]) -> list[Inserted]:
         """All jobs in one go. If any is refused, the first refusal is raised; those accepted are enqueued all the same."""
-        answers = await (await self.engine()).insert(PROJECT, jobs)
-        for answer in answers:
-            if isinstance(answer, Refused):
-                raise answer.error
-        return [answer for answer in answers if isinstance(answer, Inserted)]
+        return _accepted(await (await self.engine()).insert(PROJECT, jobs))
+
+    async def insert_within(self, connection: Any, jobs: Sequence[NewJob]) -> list[Inserted]:
+        """Enqueue inside your own PostgreSQL transaction, on your asyncpg connection: the jobs exist if and when it commits. A
+        refusal is raised; rolling back is then up to you."""
+        engine = await self.engine()
+        if not isinstance(engine, Transactional):
+            raise Invalid("url", f"is {urlsplit(self.settings.url).scheme}", "use postgresql:// to enqueue within a transaction")
+        return _accepted(await engine.insert_within(connection, PROJECT, jobs))
 
     async def enqueue(self, job: Job, **options: Any) -> JobHandle[Any]:
         """Enqueue an instance of a job class."""
@@ -192,16 +197,17 @@ class TaskForge:
             "grace_seconds": settings.grace_seconds,
         }
         engine = await self.engine()
-        interval = min(settings.heartbeat_seconds, settings.lease_seconds / 3, 1.0)
+        chosen = WorkerOptions(**(defaults | options))
+        interval = min(settings.heartbeat_seconds, chosen.lease_seconds / 3, 1.0)
 
         def make_keeper(incarnation: UUID, hear: Callable[..., None]) -> Keeper:
-            charge = Charge(settings.url, settings.schema, incarnation, settings.lease_seconds, interval)
+            charge = Charge(settings, incarnation, chosen.lease_seconds, interval)
             return Keeper([sys.executable, "-m", "taskforge.sdk.lease_keeper"], charge, hear)
 
         return Worker(
             EngineSource(engine, PROJECT),
             registry or self.registry,
-            WorkerOptions(**(defaults | options)),
+            chosen,
             make_keeper,
             middleware=self._middleware,
             failure_hooks=self._failure_hooks,
@@ -216,15 +222,20 @@ class TaskForge:
         worker = await self.worker(**options)
         keeping = asyncio.create_task(self.upkeep(await self.engine()).run())
         running = asyncio.create_task(worker.run())
+        cancelled: asyncio.CancelledError | None = None
         try:
-            await asyncio.shield(running)
-        except asyncio.CancelledError:
-            worker.stop()
-            await running
-            raise
+            while not running.done():
+                try:
+                    await asyncio.wait([running])
+                except asyncio.CancelledError as error:
+                    cancelled = error
+                    worker.stop()  # the first time within the grace time, the second at once
+            running.result()
         finally:
             keeping.cancel()
             await asyncio.gather(keeping, return_exceptions=True)
+        if cancelled is not None:
+            raise cancelled
 
     # --- From code that is not async ---
 
@@ -254,3 +265,10 @@ class TaskForge:
             asyncio.run_coroutine_threadsafe(self.close(), loop).result()
             loop.call_soon_threadsafe(loop.stop)
             self._hidden = None
+
+
+def _accepted(answers: Sequence[Inserted | Refused]) -> list[Inserted]:
+    for answer in answers:
+        if isinstance(answer, Refused):
+            raise answer.error
+    return [answer for answer in answers if isinstance(answer, Inserted)]

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, TypeVar
 from uuid import UUID
@@ -31,6 +32,7 @@ class Waiter:
     def __init__(self, look: Callable[[Sequence[UUID]], Awaitable[list[Job]]]) -> None:
         self._look = look
         self._waiting: dict[UUID, asyncio.Future[Job]] = {}
+        self._interest: Counter[UUID] = Counter()
         self._task: asyncio.Task[None] | None = None
         self._pace = FIRST_LOOK_SECONDS
 
@@ -41,22 +43,30 @@ class Waiter:
             self._pace = FIRST_LOOK_SECONDS
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._run())
-        return await asyncio.shield(future)
+        self._interest[job] += 1
+        try:
+            return await asyncio.shield(future)
+        finally:
+            self._interest[job] -= 1
+            if not self._interest[job]:
+                del self._interest[job]
+                self._waiting.pop(job, None)  # whoever gave up needs no more looks
 
     async def _run(self) -> None:
         while self._waiting:
+            asked = set(self._waiting)
             try:
-                found = {job.id: job for job in await self._look(list(self._waiting))}
+                found = {job.id: job for job in await self._look(list(asked))}
             except Exception as error:  # noqa: BLE001 - whoever waits hears of it
                 for future in self._waiting.values():
                     if not future.done():
                         future.set_exception(error)
                 self._waiting.clear()
                 return
-            for identifier, future in list(self._waiting.items()):
+            for identifier in asked & self._waiting.keys():
                 job = found.get(identifier)
                 if job is None or job.status.is_final:
-                    self._waiting.pop(identifier)
+                    future = self._waiting.pop(identifier)
                     self._pace = FIRST_LOOK_SECONDS
                     if job is None:
                         future.set_exception(NotFound("job", str(identifier)))
@@ -69,6 +79,8 @@ class Waiter:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        for future in self._waiting.values():
+            future.cancel()
 
 
 class JobHandle(Generic[R]):

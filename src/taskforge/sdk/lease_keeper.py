@@ -6,22 +6,23 @@ import sys
 
 import msgspec
 
-from taskforge.settings import Settings
 from taskforge.wiring import make_engine
-from taskforge.worker.lease import Charge, keep
+from taskforge.worker.lease import LOST, Charge, keep, open_when_there
+from taskforge.worker.parent import outlive_signals
 
 
-async def main() -> None:
+async def main() -> int:
     # Unbuffered: what follows the first line is for the keeper to read.
     with os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0) as unbuffered:
         charge = msgspec.json.decode(unbuffered.readline(), type=Charge)
-    engine = make_engine(Settings(url=charge.url, schema=charge.schema, pool_size=2))
-    await engine.open(migrate=False)
+    engine = make_engine(msgspec.structs.replace(charge.settings, pool_size=2))
+    await open_when_there(engine, charge)
     try:
-        await keep(engine, charge)
+        return 0 if await keep(engine, charge) else LOST
     finally:
         await engine.close()
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    outlive_signals()
+    sys.exit(asyncio.run(main()))

@@ -129,5 +129,5 @@ class WholeJobHandler(Handler):
 
         super().__init__(process, job_type=type(custom).__name__, queue="default")
 
-    def decode(self, payload: bytes) -> tuple[Any, ...]:
+    def decode(self, payload: bytes) -> tuple[Any, ...]:  # noqa: ARG002 - the worker object reads the payload itself
         return ()

@@ -8,7 +8,7 @@ no driver type, no SQL and no open transaction crosses it. Raises `StoreUnavaila
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 from uuid import UUID
 
 import msgspec
@@ -90,3 +90,10 @@ class Engine(Protocol):
     async def expire(self, limit: int) -> int: ...  # deadlines, start-by times, jobs that everyone skipped, deleted queues
     async def fold(self, limit: int) -> int: ...  # deltas into rollups
     async def prune(self, retention_days: float, limit: int) -> Pruned: ...  # old history, keys, events; partitions ahead
+
+
+@runtime_checkable
+class Transactional(Protocol):
+    """An engine that can enqueue inside a transaction of the caller's, on the caller's own connection to the same database."""
+
+    async def insert_within(self, connection: Any, project: int, jobs: Sequence[NewJob]) -> list[Inserted | Refused]: ...

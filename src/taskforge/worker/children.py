@@ -13,12 +13,14 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 from uuid import UUID
 
+import msgspec
+
 from taskforge.domain import rules
 from taskforge.domain.execution import Beat
 from taskforge.domain.job import Claimed
 from taskforge.domain.log import NewLine
 from taskforge.worker.context import Running, context_of, current
-from taskforge.worker.parent import die_with_parent
+from taskforge.worker.parent import die_with_parent, outlive_signals
 from taskforge.worker.registry import Handler
 from taskforge.worker.reporter import JobLogHandler
 from taskforge.worker.verdicts import Verdict
@@ -55,10 +57,11 @@ class Children:
         self._app = app
         self._idle: list[Child] = []
         self._busy: set[Child] = set()
+        self._closed = False
 
     async def run(self, running: Running, handler: Handler) -> Any:
         loop = asyncio.get_running_loop()
-        child = self._idle.pop() if self._idle else await loop.run_in_executor(None, Child)
+        child = self._idle.pop() if self._idle else await self._start()
         self._busy.add(child)
         answer: asyncio.Future[Any] = loop.create_future()
         running.stop = child.kill
@@ -79,6 +82,21 @@ class Children:
             else:
                 await loop.run_in_executor(None, child.close)
 
+    async def _start(self) -> Child:
+        """A new process. A caller that is cancelled meanwhile leaves it to the next one."""
+        starting = asyncio.ensure_future(asyncio.get_running_loop().run_in_executor(None, Child))
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            starting.add_done_callback(lambda done: None if done.cancelled() or done.exception() else self._spare(done.result()))
+            raise
+
+    def _spare(self, child: Child) -> None:
+        if self._closed:
+            child.close()
+        else:
+            self._idle.append(child)
+
     @staticmethod
     def _read(child: Child, running: Running, answer: asyncio.Future[Any]) -> None:
         try:
@@ -87,7 +105,9 @@ class Children:
                 if kind in ("progress", "line", "metric"):
                     getattr(running.channel, kind)(*values)
                 elif not answer.done():
-                    if kind == "done":
+                    if kind == "value":
+                        answer.set_result(msgspec.json.decode(values[0]))
+                    elif kind == "verdict":
                         answer.set_result(values[0])
                     else:
                         answer.set_exception(values[0])
@@ -97,6 +117,7 @@ class Children:
                 answer.set_exception(ChildDied(f"process {child.process.pid}"))
 
     async def close(self) -> None:
+        self._closed = True
         for child in [*self._idle, *self._busy]:
             await asyncio.get_running_loop().run_in_executor(None, child.close)
         self._idle.clear()
@@ -130,6 +151,7 @@ class PipeChannel:
 def serve(connection: Connection) -> None:
     """Run one job after the other until the worker closes the pipe."""
     die_with_parent()
+    outlive_signals()
     logging.getLogger().addHandler(JobLogHandler())
     logging.getLogger().setLevel(logging.INFO)
     channel = PipeChannel(connection)
@@ -147,16 +169,16 @@ def _answer(reference: Reference, claimed: Claimed, channel: PipeChannel) -> tup
         arguments = handler.decode(claimed.payload)
         if handler.takes_context:
             arguments = (context_of(running), *arguments)
-        value = handler.call(*arguments)
-        if value is not None and not isinstance(value, Verdict):
-            rules.json_bytes("result", value, most=MAX_RESULT_BYTES)
+        value = handler.invoke(*arguments)
+        if isinstance(value, Verdict):
+            return "verdict", value
+        # Written here, because a value that JSON can carry need not be one that a pipe can.
+        return "value", rules.json_bytes("result", value, most=MAX_RESULT_BYTES)
     except Verdict as verdict:
-        return "done", verdict
+        return "verdict", verdict
     except Exception as error:  # noqa: BLE001 - whatever a handler raises goes back to the worker
         frames = "".join(traceback.format_exception(error))
         return "raised", RemoteError(type(error).__name__, str(error), frames)
-    else:
-        return "done", value
     finally:
         current.reset(token)
 

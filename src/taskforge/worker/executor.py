@@ -9,7 +9,6 @@ import asyncio
 import contextvars
 import logging
 import time
-import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,27 +16,14 @@ from typing import Any
 from uuid import UUID
 
 from taskforge.domain import rules
-from taskforge.domain.errors import Invalid
 from taskforge.domain.job import Claimed, error_info
-from taskforge.domain.outcome import (
-    CancelOutcome,
-    Crashed,
-    DeadlinePassed,
-    FailForGood,
-    Failure,
-    HandBackOutcome,
-    Outcome,
-    RetryAfter,
-    SkipOutcome,
-    SnoozeFor,
-    Success,
-    TimedOut,
-)
-from taskforge.worker.children import ChildDied, Children, RemoteError
+from taskforge.domain.outcome import Crashed, Failure, Outcome, Success
+from taskforge.worker.children import ChildDied, Children
 from taskforge.worker.context import Channel, Context, Running, context_of, current
+from taskforge.worker.outcomes import raised, said, stopped
 from taskforge.worker.registry import Handler, Registry
 from taskforge.worker.source import Completion
-from taskforge.worker.verdicts import Cancel, Fail, Retry, Skip, Snooze, Verdict
+from taskforge.worker.verdicts import Verdict
 
 logger = logging.getLogger("taskforge.worker")
 
@@ -165,6 +151,10 @@ class Executor:
         finally:
             current.reset(token)
             self.running.pop(claimed.fence, None)
+            if running.cancelled and running.task is not None:
+                # The slot goes on. A count left behind, also by a handler that ignored its cancellation, would make the next
+                # handler's task groups believe that they were cancelled.
+                running.task.uncancel()
             if self._alone == claimed.fence:
                 self._alone = None
         self.done += 1
@@ -184,26 +174,28 @@ class Executor:
                 value = await self._through(running, handler, arguments)
             elif handler.kind == "async":
                 value = (
-                    await handler.call(context_of(running), *arguments) if handler.takes_context else await handler.call(*arguments)
+                    await handler.invoke(context_of(running), *arguments)
+                    if handler.takes_context
+                    else await handler.invoke(*arguments)
                 )
             else:
                 value = await self._outside(running, handler, arguments)
             if value is None:
                 return _NOTHING
             if isinstance(value, Verdict):
-                return _said(value)
+                return said(value)
             return Success(rules.json_bytes("result", value, most=MAX_RESULT_BYTES))
         except Verdict as verdict:
-            return _said(verdict)
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if running.why is None or task is None:
-                raise
-            task.uncancel()
-            return _stopped(running)
+            return said(verdict)
+        except asyncio.CancelledError as error:
+            if running.why is not None:
+                return stopped(running)
+            if running.task is not None and running.task.cancelling():
+                raise  # the worker itself ends
+            return self._failed(running, error)  # a task that the handler waited for was cancelled
         except ChildDied as error:
-            return _stopped(running) if running.why is not None else Crashed(str(error))
-        except Exception as error:  # noqa: BLE001 - whatever a handler raises is an outcome, not our failure
+            return stopped(running) if running.why is not None else Crashed(str(error))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a handler raises is an outcome, not our failure
             return self._failed(running, error)
 
     async def _through(self, running: Running, handler: Handler, arguments: tuple[Any, ...]) -> Any:
@@ -211,7 +203,7 @@ class Executor:
 
         async def innermost() -> Any:
             if handler.kind == "async":
-                return await (handler.call(context, *arguments) if handler.takes_context else handler.call(*arguments))
+                return await (handler.invoke(context, *arguments) if handler.takes_context else handler.invoke(*arguments))
             return await self._outside(running, handler, arguments)
 
         step: Callable[[], Awaitable[Any]] = innermost
@@ -227,7 +219,7 @@ class Executor:
             self._threads = ThreadPoolExecutor(self._slots, thread_name_prefix="taskforge")
         call = contextvars.copy_context().run
         arguments = (context_of(running), *arguments) if handler.takes_context else arguments
-        future = asyncio.get_running_loop().run_in_executor(self._threads, call, handler.call, *arguments)
+        future = asyncio.get_running_loop().run_in_executor(self._threads, call, handler.invoke, *arguments)
         try:
             return await asyncio.shield(future)
         except asyncio.CancelledError:
@@ -247,19 +239,13 @@ class Executor:
 
         future.add_done_callback(ended)
 
-    def _failed(self, running: Running, error: Exception) -> Outcome:
+    def _failed(self, running: Running, error: BaseException) -> Outcome:
         for hook in self._failure_hooks:
             try:
                 hook(context_of(running), error)
             except Exception:
                 logger.exception("a failure hook failed")
-        if isinstance(error, Invalid) and error.field.endswith("()"):
-            # Arguments that do not fit will not fit the next time either.
-            return FailForGood(error_info("InvalidArguments", str(error)))
-        if isinstance(error, RemoteError):
-            return Failure(error_info(error.name, error.message, error.frames))
-        frames = "".join(traceback.format_exception(error))
-        return Failure(error_info(type(error).__name__, str(error) or type(error).__name__, frames))
+        return raised(error)
 
     # --- Stopping jobs ---
 
@@ -272,6 +258,7 @@ class Executor:
         if running.stop is not None:
             running.stop()
         elif running.task is not None:
+            running.cancelled = True
             running.task.cancel(why)
 
     def interrupt_all(self, why: str) -> None:
@@ -301,31 +288,3 @@ class Executor:
 
 def _wrapped(layer: Middleware, context: Context, step: Callable[[], Awaitable[Any]]) -> Callable[[], Awaitable[Any]]:
     return lambda: layer(context, step)
-
-
-def _said(verdict: Verdict) -> Outcome:
-    match verdict:
-        case Snooze():
-            return SnoozeFor(verdict.seconds, verdict.reason)
-        case Retry():
-            return RetryAfter(verdict.seconds, error_info("Retry", verdict.reason))
-        case Fail():
-            return FailForGood(error_info("Fail", verdict.reason))
-        case Cancel():
-            return CancelOutcome(verdict.reason)
-        case Skip():
-            return SkipOutcome(verdict.reason)
-        case _:
-            return Failure(error_info(type(verdict).__name__, str(verdict)))
-
-
-def _stopped(running: Running) -> Outcome:
-    match running.why:
-        case "timeout":
-            return TimedOut(running.claimed.timeout_seconds)
-        case "deadline":
-            return DeadlinePassed()
-        case "cancel":
-            return CancelOutcome("cancelled while processing")
-        case _:
-            return HandBackOutcome(f"worker stopped ({running.why})")

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from uuid import UUID
 
-from taskforge.domain.errors import LeaseLost, StoreUnavailable
+from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.job import Claimed
 from taskforge.worker.executor import Executor
 from taskforge.worker.source import WorkSource
@@ -14,6 +14,7 @@ from taskforge.worker.source import WorkSource
 logger = logging.getLogger("taskforge.worker")
 MOST_AT_ONCE = 1_000
 GATHER_SECONDS = 0.003
+ANSWER_SECONDS = 2.0
 
 
 class Fetcher:
@@ -26,6 +27,7 @@ class Fetcher:
         self._poll_seconds = poll_seconds
         self._may_claim = may_claim
         self._work = asyncio.Event()
+        self.leftover: list[Claimed] = []  # claimed while this was being stopped: to be handed back
 
     def wake(self) -> None:
         self._work.set()
@@ -52,9 +54,15 @@ class Fetcher:
             forget()
 
     async def _claim(self, incarnation: UUID, wanted: int) -> list[Claimed]:
+        claiming = asyncio.ensure_future(self._source.claim(incarnation, wanted))
         try:
-            return await self._source.claim(incarnation, wanted)
-        except LeaseLost:
+            return await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            # The store may have given us jobs already. Nobody else knows of them, so the answer is waited for.
+            await asyncio.wait([claiming], timeout=ANSWER_SECONDS)
+            if claiming.done() and claiming.exception() is None:
+                self.leftover = claiming.result()
+            claiming.cancel()
             raise
         except StoreUnavailable as error:
             logger.warning("cannot claim jobs, trying again: %s", error)

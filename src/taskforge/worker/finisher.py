@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from uuid import UUID
 
-from taskforge.domain.errors import StoreUnavailable
+from taskforge.domain.errors import StoreUnavailable, TaskForgeError
+from taskforge.domain.ids import job_of
 from taskforge.worker.source import Completion, WorkSource
 
 logger = logging.getLogger("taskforge.worker")
@@ -33,6 +34,7 @@ class Finisher:
     def drop(self) -> None:
         """The lease is lost: what is pending would be refused."""
         self._pending.clear()
+        self._quiet.set()
 
     async def drained(self) -> None:
         await self._quiet.wait()
@@ -59,6 +61,16 @@ class Finisher:
                 await asyncio.sleep(delay)
                 delay = min(2.0, delay * 2)
                 continue
+            except TaskForgeError:
+                raise
+            except Exception:
+                # One outcome that the store cannot take must not keep the others from it, nor end the worker.
+                if len(batch) == 1:
+                    logger.exception("the outcome of job %s cannot be stored; please report this", job_of(batch[0].job.fence))
+                    return
+                for completion in batch:
+                    await self._send([completion])
+                return
             if lost:
                 self._on_lost(lost)
             return

@@ -19,17 +19,20 @@ import psutil
 
 from taskforge.domain.errors import LeaseLost, StoreUnavailable
 from taskforge.domain.worker import Sample
+from taskforge.settings import Settings
 from taskforge.storage.engine import Engine
 from taskforge.worker.parent import die_with_parent, has_left, is_standing_still
 
 logger = logging.getLogger("taskforge.worker")
+LOST = 3  # the keeper's exit status when the lease is lost
+WORD_FENCES = 64  # so many in one word that it fits into a pipe in one piece
+WORD_BYTES = 1 << 16
 
 
 class Charge(msgspec.Struct, frozen=True):
     """What the keeper is told when it starts."""
 
-    url: str
-    schema: str
+    settings: Settings
     incarnation: UUID
     lease_seconds: float
     interval: float
@@ -49,9 +52,22 @@ class Health(msgspec.Struct, frozen=True):
     healthy: bool = True
 
 
-async def keep(engine: Engine, charge: Charge) -> None:
-    """The keeper's life. Reads health from standard input, which also tells when the worker is gone."""
+async def open_when_there(engine: Engine, charge: Charge) -> None:
+    """A store that is away just now is tried again for as long as the lease could hold."""
+    give_up = time.monotonic() + charge.lease_seconds
+    while True:
+        try:
+            return await engine.open(migrate=False)
+        except StoreUnavailable:
+            if time.monotonic() > give_up:
+                raise
+            await asyncio.sleep(min(0.2, charge.interval))
+
+
+async def keep(engine: Engine, charge: Charge) -> bool:
+    """The keeper's life; false when the lease was lost. Standard input brings the worker's health, and its end when it is gone."""
     die_with_parent()
+    os.set_blocking(sys.stdout.fileno(), False)
     worker = os.getppid()
     watched = psutil.Process(worker)
     state = {"healthy": True}
@@ -66,14 +82,14 @@ async def keep(engine: Engine, charge: Charge) -> None:
                 _say(Word(answer.drain, answer.cancelled))
         except LeaseLost as error:
             _say(Word(lost=str(error)))
-            break
+            return False
         except StoreUnavailable as error:
             # By the store's clock the lease ends this long after the last renewal was sent; the handlers stop before.
             if time.monotonic() - renewed > 0.9 * charge.lease_seconds:
                 _say(Word(lost=f"the store could not be reached for {charge.lease_seconds:g} s: {error}"))
-                break
+                return False
         await asyncio.wait([listening], timeout=max(0.05, charge.interval - (time.monotonic() - started)))
-    listening.cancel()
+    return True
 
 
 async def _listen(state: dict[str, bool]) -> None:
@@ -84,9 +100,12 @@ async def _listen(state: dict[str, bool]) -> None:
 
 
 def _say(word: Word) -> None:
-    with contextlib.suppress(BrokenPipeError):
-        sys.stdout.buffer.write(msgspec.json.encode(word) + b"\n")
-        sys.stdout.buffer.flush()
+    """Never waits: a worker whose event loop is blocked does not read, and its lease must be renewed all the same. What it
+    misses is said again with the next renewal, and a lost lease by the exit status."""
+    for start in range(0, max(1, len(word.cancelled)), WORD_FENCES):
+        part = msgspec.structs.replace(word, cancelled=word.cancelled[start : start + WORD_FENCES])
+        with contextlib.suppress(BlockingIOError, BrokenPipeError):
+            os.write(sys.stdout.fileno(), msgspec.json.encode(part) + b"\n")
 
 
 def _sample(process: psutil.Process, *, healthy: bool) -> Sample:
@@ -123,7 +142,7 @@ class Keeper:
     async def _serve(self) -> bool:
         """One process's life; true when it reported the lease lost."""
         self._process = process = await asyncio.create_subprocess_exec(
-            *self._command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+            *self._command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=WORD_BYTES
         )
         assert process.stdin is not None
         assert process.stdout is not None
@@ -133,8 +152,10 @@ class Keeper:
             self._hear(word)
             if word.lost is not None:
                 return True
-        await process.wait()
-        return False
+        if await process.wait() != LOST:
+            return False
+        self._hear(Word(lost="the lease keeper said so"))
+        return True
 
     def tell(self, health: Health) -> None:
         if self._process is not None and self._process.stdin is not None and not self._process.stdin.is_closing():

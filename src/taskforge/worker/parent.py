@@ -14,6 +14,13 @@ def die_with_parent() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
+def outlive_signals() -> None:
+    """A terminal's Ctrl-C, and a service manager's SIGTERM, reach every process of the worker. The worker alone decides how it
+    stops; its helpers end with it."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+
+
 def is_standing_still(pid: int) -> bool:
     """Whether a process is stopped (SIGSTOP, a debugger) or gone: its lease must not be renewed for it."""
     try:

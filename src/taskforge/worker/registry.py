@@ -1,7 +1,7 @@
 """Which function runs which job type. An explicit map: nothing found in stored data is ever imported or resolved."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_type_hints
 
 import msgspec
@@ -38,21 +38,18 @@ class Handler:
         self.tags = tags
         self.requires = requires
         self.kind = _kind(call, kind)
-        self.takes_context, self.arguments = _arguments(call, job_type)
+        self.takes_context, parameters = _parameters(call, job_type)
+        self._signature = inspect.Signature(parameters)
+        self.invoke = _positional(call, parameters, takes_context=self.takes_context)  # `call` with what `decode` gives
+        self.arguments = _struct(call, job_type, parameters)
         self._decoder = msgspec.json.Decoder(self.arguments)
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
         """Arguments as payload, refused here rather than in a worker when they do not fit the handler."""
-        signature = inspect.Signature(
-            [
-                inspect.Parameter(field.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=_default(field))
-                for field in msgspec.structs.fields(self.arguments)
-            ]
-        )
         try:
-            bound = signature.bind(*args, **kwargs)
+            bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise Invalid(f"{self.job_type}()", str(error), f"call it as {self.job_type}{signature}") from None
+            raise Invalid(f"{self.job_type}()", str(error), f"call it as {self.job_type}{self._signature}") from None
         plain = {name: rules.json_bytes(name, value, most=1 << 24) for name, value in bound.arguments.items()}
         payload = b"{" + b",".join(msgspec.json.encode(name) + b":" + value for name, value in plain.items()) + b"}"
         self.decode(payload)
@@ -67,14 +64,6 @@ class Handler:
             raise Invalid(f"{self.job_type}()", f"its payload is not what it was ({error})", "enqueue it again") from None
 
 
-def _default(field: msgspec.structs.FieldInfo) -> Any:
-    if field.default is not msgspec.NODEFAULT:
-        return field.default
-    if field.default_factory is not msgspec.NODEFAULT:
-        return None
-    return inspect.Parameter.empty
-
-
 def _kind(call: Callable[..., Any], kind: str | None) -> str:
     is_async = inspect.iscoroutinefunction(call)
     if kind is None:
@@ -86,24 +75,38 @@ def _kind(call: Callable[..., Any], kind: str | None) -> str:
     return kind
 
 
-def _arguments(call: Callable[..., Any], job_type: str) -> tuple[bool, type[msgspec.Struct]]:
-    """The handler's parameters as a struct, so that one library validates and decodes them at the speed of C."""
-    hints = get_type_hints(call)
-    takes_context = False
-    fields: list[tuple[str, type] | tuple[str, type, Any]] = []
-    for index, parameter in enumerate(inspect.signature(call).parameters.values()):
-        annotation = hints.get(parameter.name, Any)
-        if index == 0 and (annotation is Context or parameter.name == "ctx"):
-            takes_context = True
-            continue
+def _parameters(call: Callable[..., Any], job_type: str) -> tuple[bool, list[inspect.Parameter]]:
+    """Whether the first parameter is the context, and those that the payload fills."""
+    parameters = list(inspect.signature(call).parameters.values())
+    takes_context = bool(parameters) and (parameters[0].name == "ctx" or get_type_hints(call).get(parameters[0].name) is Context)
+    wanted = parameters[1:] if takes_context else parameters
+    for parameter in wanted:
         if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY):
             raise Invalid(f"{job_type}()", f"has the parameter {parameter}", "use named parameters: they become the job's payload")
+    return takes_context, wanted
+
+
+def _positional(call: Callable[..., Any], parameters: Sequence[inspect.Parameter], *, takes_context: bool) -> Callable[..., Any]:
+    """The handler as a function of its arguments in order, also when some can only be given by name."""
+    named = [parameter.name for parameter in parameters if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
+    if not named:
+        return call
+    ordered = len(parameters) - len(named) + takes_context
+    return lambda *values: call(*values[:ordered], **dict(zip(named, values[ordered:], strict=True)))
+
+
+def _struct(call: Callable[..., Any], job_type: str, parameters: Sequence[inspect.Parameter]) -> type[msgspec.Struct]:
+    """The handler's parameters as a struct, so that one library validates and decodes them at the speed of C."""
+    hints = get_type_hints(call, include_extras=True)
+    fields: list[tuple[str, type] | tuple[str, type, Any]] = []
+    for parameter in parameters:
+        annotation = hints.get(parameter.name, Any)
         if parameter.default is inspect.Parameter.empty:
             fields.append((parameter.name, annotation))
         else:
             fields.append((parameter.name, annotation, parameter.default))
     try:
-        return takes_context, msgspec.defstruct(job_type, fields, forbid_unknown_fields=True, kw_only=False)
+        return msgspec.defstruct(job_type, fields, forbid_unknown_fields=True, kw_only=True)
     except TypeError as error:
         raise Invalid(
             f"{job_type}()", f"has parameters that cannot be a payload ({error})", "use types that JSON can carry"

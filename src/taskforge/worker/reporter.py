@@ -17,6 +17,7 @@ from taskforge.worker.context import Running, current, metadata_bytes
 from taskforge.worker.source import WorkSource
 
 MOST_LINES = 20_000
+MOST_AT_ONCE = 1_000
 FLUSH_SECONDS = 0.25
 STARTED_AFTER_SECONDS = 1.0
 
@@ -53,7 +54,10 @@ class Reporter:
             self.metrics[job.job_type, name] += value  # type: ignore[assignment]
 
     async def beat(self, beat: Beat) -> bool:
-        lost = await self._source.beat([beat])
+        try:
+            lost = await self._source.beat([beat])
+        except StoreUnavailable:
+            return True  # a handler must not fail because the store is away for a moment
         if lost:
             self._on_lost(lost)
         return not lost
@@ -78,13 +82,20 @@ class Reporter:
         with self._guard:
             progress, self._progress = self._progress, {}
         beats = {fence: Beat(fence=fence, progress=fraction, message=message) for fence, (fraction, message) in progress.items()}
-        for fence, one in running.items():
-            if not one.told and now - one.started >= STARTED_AFTER_SECONDS:
-                one.told = True
-                fraction, message = progress.get(fence, (None, None))
-                beats[fence] = Beat(fence=fence, started_seconds_ago=now - one.started, progress=fraction, message=message)
+        news = [one for one in running.values() if not one.told and now - one.started >= STARTED_AFTER_SECONDS]
+        for one in news:
+            fence = one.claimed.fence
+            fraction, message = progress.get(fence, (None, None))
+            beats[fence] = Beat(fence=fence, started_seconds_ago=now - one.started, progress=fraction, message=message)
         if beats:
-            lost = await self._source.beat(list(beats.values()))
+            try:
+                lost = await self._source.beat(list(beats.values()))
+            except StoreUnavailable:
+                with self._guard:
+                    self._progress = progress | self._progress
+                raise
+            for one in news:
+                one.told = True
             if lost:
                 self._on_lost(lost)
 
@@ -97,8 +108,15 @@ class Reporter:
         lines += [
             NewLine(fence, Level.WARN, f"{count:,} log lines were dropped: too many at once") for fence, count in dropped.items()
         ]
-        for start in range(0, len(lines), 1_000):
-            await self._source.log(lines[start : start + 1_000])
+        sent = 0
+        try:
+            for sent in range(0, len(lines), MOST_AT_ONCE):
+                await self._source.log(lines[sent : sent + MOST_AT_ONCE])
+        except StoreUnavailable:
+            with self._guard:
+                self._lines.extendleft(reversed([(at, line) for at, line in list(taken)[sent:]]))
+                self._dropped.update(dropped)
+            raise
 
 
 class JobLogHandler(logging.Handler):

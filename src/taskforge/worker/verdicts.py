@@ -1,6 +1,7 @@
 """What a handler may return or raise instead of a value, to say what should happen to its job."""
 
 from datetime import timedelta
+from typing import Self
 
 from taskforge.domain import rules
 
@@ -9,7 +10,17 @@ class Verdict(Exception):
     """The root of what a handler may say about its job. Each can be raised from any depth, or returned."""
 
 
-class Snooze(Verdict):
+class Delaying(Verdict):
+    """A verdict with a delay; said in a child process, it must survive the pipe to the worker."""
+
+    seconds: float
+    reason: str
+
+    def __reduce__(self) -> tuple[type[Self], tuple[float, str]]:
+        return type(self), (self.seconds, self.reason)
+
+
+class Snooze(Delaying):
     """Try again later; no attempt is spent."""
 
     def __init__(self, delay: float | timedelta, reason: str = "snoozed") -> None:
@@ -18,7 +29,7 @@ class Snooze(Verdict):
         self.reason = reason
 
 
-class Retry(Verdict):
+class Retry(Delaying):
     """This attempt failed; try again after this long, if attempts are left."""
 
     def __init__(self, after: float | timedelta, reason: str = "retry asked for by the handler") -> None:

@@ -12,10 +12,11 @@ from uuid import UUID, uuid4
 
 import msgspec
 
-from taskforge import __version__
 from taskforge.domain.errors import LeaseLost, StoreUnavailable, TaskForgeError
+from taskforge.domain.job import Claimed
 from taskforge.domain.outcome import HandBackOutcome
 from taskforge.domain.worker import NewWorker, Registered
+from taskforge.version import __version__
 from taskforge.worker.executor import Executor, FailureHook, Middleware
 from taskforge.worker.fetcher import Fetcher
 from taskforge.worker.finisher import Finisher
@@ -28,6 +29,7 @@ logger = logging.getLogger("taskforge.worker")
 SWEEP_SECONDS = 0.1
 HEALTH_SECONDS = 5.0
 STOP_SECONDS = 2.0  # for handlers to end after they were told to
+KEEPER_SECONDS = 10.0  # for the lease keeper to start; from its first renewal on the lease is what the options say
 
 KeeperMaker = Callable[[UUID, Callable[[Word], None]], Keeper]
 HealthCheck = Callable[[], Awaitable[bool] | bool]
@@ -81,6 +83,8 @@ class Worker:
         self._draining = False
         self._healthy = True
         self._keeper: Keeper | None = None
+        self._kept = asyncio.Event()
+        self._lost_lease: asyncio.Future[str]
 
     # --- From outside ---
 
@@ -129,7 +133,7 @@ class Worker:
         delay = 0.1
         while not self._stop.is_set():
             try:
-                return await self._source.register(worker, options.lease_seconds)
+                return await self._source.register(worker, options.lease_seconds + KEEPER_SECONDS)
             except StoreUnavailable as error:
                 logger.warning("cannot register, trying again: %s", error)
                 with contextlib.suppress(TimeoutError):
@@ -140,7 +144,8 @@ class Worker:
     async def _live(self, incarnation: UUID) -> None:
         options, executor = self._options, self.executor
         fetcher = Fetcher(self._source, executor, slots=options.slots, poll_seconds=options.poll_seconds, may_claim=self._may_claim)
-        self._lost_lease: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._kept.clear()
+        self._lost_lease = asyncio.get_running_loop().create_future()
         self._keeper = keeper = self._make_keeper(incarnation, self._hear)
         keeping = asyncio.create_task(keeper.run())
         working: list[asyncio.Task[Any]] = [
@@ -149,25 +154,29 @@ class Worker:
             asyncio.create_task(self._sweep()),
             asyncio.create_task(self._watch_health()),
         ]
-        fetching = asyncio.create_task(fetcher.run(incarnation))
+        fetching = asyncio.create_task(self._fetch(fetcher, incarnation))
         stopping: asyncio.Task[Any] = asyncio.create_task(self._stop.wait())
-        watched: list[asyncio.Future[Any]] = [fetching, stopping, self._lost_lease, *working]
-        self.ready.set()
+        watched: list[asyncio.Future[Any]] = [fetching, stopping, self._lost_lease, keeping, *working]
         try:
             await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
-            await _cancel(fetching)
+            await _end(fetching)
             if self._lost_lease.done():
                 raise LeaseLost(self._lost_lease.result())
-            for task in working:
-                if task.done():
-                    task.result()  # a part of the worker failed: that is a fault, not a lost lease
-            await self._wind_down()
+            for task in (fetching, keeping, *working):
+                if task.done() and not task.cancelled():
+                    task.result()  # a part of the worker failed: that is a fault, unless it is how a lost lease was noticed
+            await self._wind_down(fetcher.leftover)
             with contextlib.suppress(TaskForgeError):
                 await self._source.deregister(incarnation)
         finally:
-            for task in (stopping, keeping, *working):
-                await _cancel(task)
+            await _end(stopping, keeping, *working)
             self._keeper = None
+
+    async def _fetch(self, fetcher: Fetcher, incarnation: UUID) -> None:
+        """Only when the keeper renews: the first handler may block everything here for longer than the lease."""
+        await self._kept.wait()
+        self.ready.set()
+        await fetcher.run(incarnation)
 
     def _may_claim(self) -> bool:
         return self._healthy and not self._draining
@@ -177,6 +186,7 @@ class Worker:
             if not self._lost_lease.done():
                 self._lost_lease.set_result(word.lost)
             return
+        self._kept.set()
         self._draining = word.drain
         for fence in word.cancelled:
             self.executor.interrupt(fence, "cancel")
@@ -212,9 +222,9 @@ class Worker:
 
     # --- Stopping ---
 
-    async def _wind_down(self) -> None:
+    async def _wind_down(self, leftover: Sequence[Claimed]) -> None:
         """Hand back what has not started, let the rest finish within the grace time, then hand that back too."""
-        for job in self.executor.take_back():
+        for job in (*leftover, *self.executor.take_back()):
             self.finisher.put(Completion(job, HandBackOutcome("worker stopped")))
         await self._until_idle(self._options.grace_seconds, give_up=self._stop_now)
         self.executor.interrupt_all("shutdown")
@@ -230,10 +240,7 @@ class Worker:
                 await asyncio.wait_for(self.executor.freed.wait(), min(left, 0.1))
 
 
-async def _cancel(task: asyncio.Task[Any]) -> None:
-    """End a task; what it raised when it ended by itself is passed on."""
-    if not task.done():
+async def _end(*tasks: asyncio.Task[Any]) -> None:
+    for task in tasks:
         task.cancel()
-        await asyncio.wait([task])
-    if not task.cancelled() and task.exception() is not None:
-        raise task.exception()  # type: ignore[misc]
+    await asyncio.gather(*tasks, return_exceptions=True)

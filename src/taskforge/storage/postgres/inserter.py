@@ -5,15 +5,13 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-import asyncpg
-
 from taskforge.domain.errors import Conflict, Invalid, KeyTaken, NotFound, QueuePaused, StoreUnavailable
 from taskforge.domain.ids import fence_of, is_job_id
 from taskforge.domain.job import Inserted, NewJob, Refused
 from taskforge.domain.queue import Queue
 from taskforge.storage.catalog import Catalog, LaneKey
 from taskforge.storage.postgres import codec
-from taskforge.storage.postgres.store import Connection, Store
+from taskforge.storage.postgres.store import Store
 
 Answer = Inserted | Refused
 UNIQUE, IDEMPOTENT = 0, 1
@@ -74,9 +72,7 @@ class Inserter(Store):
                 await asyncio.sleep(0.05 * (attempt + 1))
         raise AssertionError
 
-    async def insert_within(
-        self, connection: "asyncpg.Connection | Connection", project: int, jobs: Sequence[NewJob]
-    ) -> list[Answer]:
+    async def insert_within(self, connection: Any, project: int, jobs: Sequence[NewJob]) -> list[Answer]:
         """Insert inside the caller's own transaction on an asyncpg connection: the jobs exist if and when it commits."""
         identified = [(project, job, job.id or self.mint()) for job in jobs]
         return await self._insert_identified(identified, connection, again=False)

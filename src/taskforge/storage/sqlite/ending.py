@@ -32,7 +32,7 @@ def end(transaction: Transaction, waiters: Sequence[Waiter]) -> int:
         # What it ran before stays in executions: its last execution is none of this end's.
         rows = transaction.execute(sql(f"end_{place}"), (joined, items, now)).fetchall()
         for queue, job, status in rows:
-            ledger.ended(queue, status, [job])
+            ledger.ended(queue, status, job)
             ended.append(job)
         if rows:
             transaction.execute(sql(f"leave_{place}"), (joined, listed))

@@ -108,7 +108,7 @@ class Finisher:
         began = self._ran(one, row, status)
         self._unlucky.append((queue, status, codec.epoch(fence), began, error, reason))
         self._unlucky_fences.append(fence)
-        self._ledger.ended(queue, status, [codec.job_bytes(fence)])
+        self._ledger.ended(queue, status, codec.job_bytes(fence))
         if row[7]:
             self._released.append(codec.job_bytes(fence))
 
@@ -133,9 +133,10 @@ class Finisher:
         if self._unlucky:
             written = execute(sql("end"), (b"".join(fences), codec.json(self._unlucky), self._now)).rowcount
         for (queue, epoch), alike in self._succeeded.items():
-            arguments = (b"".join(alike.fences), codec.json(alike.items), self._now, queue, _SUCCEEDED, epoch)
+            jobs = b"".join([fence[:13] + b"\0\0\0" for fence in alike.fences])
+            arguments = (b"".join(alike.fences), codec.json(alike.items), jobs, self._now, queue, _SUCCEEDED, epoch)
             written += execute(sql("end_alike"), arguments).rowcount
-            self._ledger.ended(queue, _SUCCEEDED, [fence[:13] + b"\0\0\0" for fence in alike.fences])
+            self._ledger.ended(queue, _SUCCEEDED, jobs)
             fences = fences + alike.fences
             queues.add(queue)
         if fences:

@@ -19,9 +19,9 @@ class Ledger:
         self._removed: dict[tuple[int, int], int] = {}
         self._rollups: dict[tuple[int, bytes, int, int, int], list[float]] = {}
 
-    def ended(self, queue: int, status: int, jobs: list[bytes]) -> None:
-        """Jobs reached a final status: they count, and readers of the outbox hear of them."""
-        self._ended.setdefault((queue, status), []).extend(jobs)
+    def ended(self, queue: int, status: int, jobs: bytes) -> None:
+        """Jobs, their ids one behind the other, reached a final status: they count, and readers of the outbox hear of them."""
+        self._ended.setdefault((queue, status), []).append(jobs)
 
     def removed(self, queue: int, status: int) -> None:
         """The job left its final status, or the store."""
@@ -45,7 +45,9 @@ class Ledger:
     def write(self) -> None:
         now, queues, lanes = self._transaction.now, self._catalog.queues, self._catalog.lanes
         minute = now - now % _MINUTE
-        tallies = [(queues[queue].project, queue, status, len(jobs)) for (queue, status), jobs in self._ended.items()]
+        tallies = [
+            (queues[queue].project, queue, status, sum(map(len, jobs)) // 16) for (queue, status), jobs in self._ended.items()
+        ]
         tallies += [(queues[queue].project, queue, status, -count) for (queue, status), count in self._removed.items()]
         events = [
             (queues[queue].project, f"job.{JOB_STATUSES[status]}", queue, now, b"".join(jobs))

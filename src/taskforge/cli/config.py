@@ -1,0 +1,44 @@
+"""taskforge config check"""
+
+import time
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from taskforge.cli.store import STORE, Store, masked, opened
+from taskforge.cli.terminal import console, emit, table
+from taskforge.settings import Settings
+from taskforge.wiring import make_engine
+
+app = App(name="config", help="Check the settings and see where they come from.")
+_SOURCES = {"default": "bright_black", "file": "cyan", "environment": "green", "flag": "yellow"}
+
+
+@app.command
+async def check(
+    *,
+    store: Store = STORE,
+    connect: Annotated[bool, Parameter(help="Also try the store.")] = False,
+) -> None:
+    """Show every setting, its value and where it came from. Passwords are masked. Fails when a setting is wrong."""
+    found = Settings.traced({"url": store.url, "schema": store.schema})
+    make_engine(store.settings)  # a URL that no engine understands is wrong too
+    answered: float | None = None
+    if connect:
+        async with opened(store) as engine:
+            started = time.monotonic()
+            await engine.now()
+            answered = (time.monotonic() - started) * 1000
+    shown = {name: masked(one.value) if name == "url" else one.value for name, one in found.items()}
+    if store.json:
+        settings = {name: {"value": value, "source": found[name].source} for name, value in shown.items()}
+        emit({"settings": settings, "store_answered_ms": answered})
+        return
+    rows = table("setting", "value", "from")
+    for name, value in shown.items():
+        source = found[name].source
+        rows.add_row(name, str(value).lower() if isinstance(value, bool) else str(value), f"[{_SOURCES[source]}]{source}[/]")
+    out = console()
+    out.print(rows)
+    if answered is not None:
+        out.print(f"[green]the store answers[/] in {answered:.1f} ms")

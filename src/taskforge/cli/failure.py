@@ -1,0 +1,92 @@
+"""How a command fails: one line on standard error that ends with a next step, status 2, and under --json a document that says the
+same."""
+
+import json
+import os
+import sys
+
+from cyclopts import CycloptsError
+from rich.console import Console
+
+from taskforge.domain.errors import (
+    Conflict,
+    Gone,
+    Invalid,
+    KeyTaken,
+    NotFound,
+    QueuePaused,
+    StoreUnavailable,
+    StoreUnsuitable,
+    TaskForgeError,
+)
+
+FAILED = 2
+JOB_FAILED = 1  # the command did what it should; the job it waited for did not
+_LISTS = {"queue": "taskforge queues list", "worker": "taskforge workers list", "job": "taskforge jobs list"}
+
+
+class CommandError(TaskForgeError):
+    """Something about the command itself, with the next step that its author knows best."""
+
+    def __init__(self, message: str, next_step: str) -> None:
+        super().__init__(message)
+        self.next_step = next_step
+
+
+def report(error: Exception) -> int:
+    """Tell the user and return the exit status. What no one foresaw is raised again: its traceback is the best report."""
+    if isinstance(error, BrokenPipeError):
+        # Whoever read our output has gone (`| head`); without this Python would complain when it closes the pipe.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    if not isinstance(error, TaskForgeError | CycloptsError):
+        raise error
+    message = _first_words(error)
+    next_step = next_step_of(error)
+    if "--json" in sys.argv:
+        print(json.dumps({"error": {"kind": type(error).__name__, "message": message, "next_step": next_step}}))
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console.print("[bold red]error[/]", end=" ")
+    console.print(message, markup=False)
+    if next_step:
+        console.print("[cyan]next[/] ", end=" ")
+        console.print(next_step, markup=False)
+    return FAILED
+
+
+def _first_words(error: Exception) -> str:
+    if isinstance(error, CycloptsError):
+        return " ".join(line.strip() for line in str(error).splitlines() if line.strip())
+    return str(error)
+
+
+def next_step_of(error: Exception) -> str:
+    """One table from what went wrong to what to do about it."""
+    match error:
+        case CommandError():
+            return error.next_step
+        case NotFound():
+            if error.nearest:
+                return f"use {error.nearest!r}, or see `{_LISTS.get(error.kind, 'taskforge --help')}`"
+            if error.kind == "queue":
+                return f"create it with `taskforge queues create {error.name}`, or see `taskforge queues list`"
+            return f"see `{_LISTS.get(error.kind, 'taskforge --help')}`"
+        case QueuePaused():
+            return f"run `taskforge queues resume {error.queue}`"
+        case KeyTaken():
+            return f"use another key, or see `taskforge jobs show {error.job}`"
+        case Gone():
+            return "see what is kept with `taskforge jobs list`"
+        case StoreUnsuitable():
+            return "see `taskforge config check` for the store that is meant"
+        case StoreUnavailable():
+            return "check that the store is up and its URL right (`taskforge config check --connect`), then try again"
+        case Invalid():
+            return f"mend {error.field} and try again"
+        case Conflict():
+            return "look at how it stands now (`taskforge jobs show`, `taskforge queues list`) and try again"
+        case CycloptsError():
+            command = " ".join(word for word in (error.command_chain or ()) if word)
+            return f"see `taskforge {command + ' ' if command else ''}--help`"
+        case _:
+            return ""

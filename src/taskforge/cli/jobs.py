@@ -1,0 +1,162 @@
+"""taskforge jobs …: listing and showing. Following is in jobs_tail, cancelling and retrying in jobs_change."""
+
+from datetime import datetime
+from typing import Annotated
+
+import msgspec
+from cyclopts import App, Parameter
+from rich.console import Console
+from rich.text import Text
+
+from taskforge.cli import shapes
+from taskforge.cli.moments import span
+from taskforge.cli.selection import SELECTION, Selection
+from taskforge.cli.store import STORE, Store, job_id, opened
+from taskforge.cli.terminal import STYLES, clock, console, emit, status, table
+from taskforge.domain.errors import NotFound
+from taskforge.domain.execution import Execution
+from taskforge.domain.job import Job
+from taskforge.domain.query import Page, cursor_at
+from taskforge.operations.history import Entry, history
+from taskforge.settings import PROJECT
+
+app = App(name="jobs", help="List, show, follow, cancel and retry jobs.")
+app.command("taskforge.cli.jobs_tail:tail", name="tail", help="Follow the status changes of recent jobs.")
+app.command("taskforge.cli.jobs_change:cancel", name="cancel", help="Cancel jobs, by id or by filter.")
+app.command("taskforge.cli.jobs_change:retry", name="retry", help="Run failed or cancelled jobs again, by id or by filter.")
+
+
+@app.command(name="list")
+async def list_(
+    *,
+    selection: Selection = SELECTION,
+    limit: Annotated[int, Parameter(help="At most 1,000.")] = 50,
+    cursor: Annotated[str | None, Parameter(help="What the page before named as next.")] = None,
+    store: Store = STORE,
+) -> None:
+    """List jobs, newest first."""
+    async with opened(store) as engine:
+        found = await engine.list_jobs([PROJECT], await selection.filter(engine), Page(limit=limit, cursor=cursor))
+        now = await engine.now()
+    following = cursor_at(found[-1].id) if len(found) == limit else None
+    if store.json:
+        emit({"jobs": [shapes.job(job) for job in found], "next": following})
+        return
+    out = console()
+    if not found:
+        out.print("no job matches", style="yellow")
+        return
+    rows = table("id", "type", "queue", "status", "try", "age", "note", right=("try", "age"), flexible=("note",))
+    for job in found:
+        age = span((now - job.created_at).total_seconds())
+        attempts = f"{job.attempt_count}/{job.max_attempts}"
+        rows.add_row(str(job.id), Text(job.job_type), Text(job.queue), status(job.status), attempts, age, Text(note(job, now)))
+    out.print(rows)
+    if following is not None:
+        out.print(f"older ones: --cursor {following}", style="bright_black")
+
+
+def note(job: Job, now: datetime) -> str:
+    """What one would want to know next about a job that stands like this."""
+    if job.error is not None:
+        return f"{job.error.type}: {job.error.message}".partition("\n")[0]
+    if job.scheduled_for is not None and job.status == "scheduled":
+        return f"due in {span(max(0.0, (job.scheduled_for - now).total_seconds()))}"
+    if job.progress is not None and not job.status.is_final:
+        return f"{job.progress:.0%} {job.progress_message or ''}".rstrip()
+    if job.reason:
+        return job.reason
+    return f"from {job.origin_queue}" if job.origin_queue else ""
+
+
+@app.command
+async def show(job: Annotated[str, Parameter(help="The job's id.")], /, *, store: Store = STORE) -> None:
+    """Show all that is known of a job: facts, executions, logs, and the error with its traceback."""
+    identifier = job_id(job)
+    async with opened(store) as engine:
+        found = await engine.get([PROJECT], [identifier])
+        if not found:
+            raise NotFound("job", job)
+        executions = await engine.executions([PROJECT], identifier)
+        entries = await history(engine, [PROJECT], identifier)
+        workers = {worker.id: worker.name for worker in await engine.workers([PROJECT])}
+    if store.json:
+        emit(
+            {
+                "job": shapes.job(found[0]),
+                "executions": [shapes.execution(one) for one in executions],
+                "logs": [shapes.entry(entry) for entry in entries],
+            }
+        )
+        return
+    out = console()
+    _show_facts(out, found[0], workers.get(found[0].worker) if found[0].worker else None)
+    _show_executions(out, executions, {str(key): name for key, name in workers.items()})
+    _show_logs(out, entries)
+    _show_error(out, found[0])
+
+
+def _show_facts(out: Console, job: Job, worker: str | None) -> None:
+    out.print(f"[bold]{job.id}[/] ", status(job.status), f" {job.reason}" if job.reason else "", sep="")
+    facts = {
+        "type": job.job_type,
+        "queue": job.queue + (f" (from {job.origin_queue})" if job.origin_queue else ""),
+        "priority": job.priority,
+        "attempts": f"{job.attempt_count} of {job.max_attempts}" + (f", {job.crash_count} crashes" if job.crash_count else ""),
+        "progress": None if job.progress is None else f"{job.progress:.0%} {job.progress_message or ''}",
+        "worker": worker or job.worker,
+        "enqueued": clock(job.created_at),
+        "due": clock(job.scheduled_for),
+        "started": clock(job.started_at),
+        "ended": clock(job.completed_at),
+        "expires": clock(job.expires_at),
+        "deadline": clock(job.timeout_at),
+        "timeout": None if job.timeout_seconds is None else span(job.timeout_seconds),
+        "tags": ", ".join(job.tags),
+        "requires": job.requires,
+        "unique key": job.unique_key,
+        "idempotency key": job.idempotency_key,
+        "payload": _json(job.payload),
+        "result": _json(job.result),
+    }
+    if job.cancel_requested and not job.status.is_final:
+        facts["asked"] = "to stop"
+    for name, value in facts.items():
+        if value not in (None, ""):
+            out.print(Text(f"  {name:<16}", style="bright_black") + Text(str(value)), soft_wrap=True)
+
+
+def _json(value: msgspec.Raw | None) -> str | None:
+    return None if value is None else bytes(value).decode()
+
+
+def _show_executions(out: Console, executions: list[Execution], workers: dict[str, str]) -> None:
+    if not executions:
+        return
+    rows = table("attempt", "status", "worker", "started", "took", "why", right=("attempt", "took"), flexible=("why",))
+    for one in executions:
+        took = None if one.duration_ms is None else one.duration_ms / 1000
+        why = one.reason or ("" if one.error is None else f"{one.error.type}: {one.error.message}".partition("\n")[0])
+        worker = workers.get(str(one.worker), str(one.worker or ""))
+        rows.add_row(
+            str(one.attempt_number), status(one.status), worker, clock(one.started_at or one.created_at), span(took), Text(why)
+        )
+    out.print(rows)
+
+
+def _show_logs(out: Console, entries: list[Entry]) -> None:
+    for entry in entries:
+        level = entry.level.name.lower()
+        line = Text(f"{entry.at.astimezone():%H:%M:%S.%f}"[:12], style="bright_black")
+        line.append(f" {level:<5} ", style=STYLES[level])
+        line.append(entry.message, style="italic" if entry.id is None else "")
+        out.print(line, soft_wrap=True)
+
+
+def _show_error(out: Console, job: Job) -> None:
+    if job.error is None:
+        return
+    out.print()
+    out.print(Text(f"{job.error.type}: {job.error.message}", style="bold red"), soft_wrap=True)
+    if job.error.traceback:
+        out.print(Text(job.error.traceback.rstrip(), style="red"), soft_wrap=True)

@@ -1,0 +1,128 @@
+"""taskforge jobs cancel, taskforge jobs retry"""
+
+import sys
+from typing import Annotated
+from uuid import UUID
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.text import Text
+
+from taskforge.cli import shapes
+from taskforge.cli.failure import FAILED, CommandError
+from taskforge.cli.selection import SELECTION, Selection
+from taskforge.cli.store import STORE, Store, job_id, opened
+from taskforge.cli.terminal import confirm, console, emit, status
+from taskforge.domain.changes import CancelJob, Changed, JobChange, RetryJob
+from taskforge.domain.job import FINAL, JobStatus
+from taskforge.domain.query import JobFilter, Page, cursor_at
+from taskforge.operations import jobs as operations
+from taskforge.settings import PROJECT
+from taskforge.storage.engine import Engine
+
+COUNTED_AT_MOST = 10_000
+_UNFINISHED = tuple(one for one in JobStatus if one not in FINAL)
+Ids = Annotated[tuple[str, ...], Parameter(help="Ids of jobs; or none, and filters.")]
+All = Annotated[bool, Parameter(name="--all", help="Every job that can be, when no filter is given.")]
+Yes = Annotated[bool, Parameter(name=["--yes", "-y"], help="Do not ask.")]
+
+
+async def cancel(
+    jobs: Ids = (),
+    /,
+    *,
+    selection: Selection = SELECTION,
+    all_: All = False,
+    reason: str = "cancelled by request",
+    yes: Yes = False,
+    store: Store = STORE,
+) -> int:
+    """Cancel jobs, by id or by filter. Pending and scheduled ones end at once, processing ones are asked to stop."""
+    return await _change("cancel", CancelJob(reason), jobs, selection, _UNFINISHED, store, all_=all_, yes=yes)
+
+
+async def retry(
+    jobs: Ids = (),
+    /,
+    *,
+    selection: Selection = SELECTION,
+    all_: All = False,
+    attempts: Annotated[int | None, Parameter(help="Grant this many attempts; otherwise those left, or one.")] = None,
+    yes: Yes = False,
+    store: Store = STORE,
+) -> int:
+    """Run failed jobs again, by id or by filter; cancelled ones when their id or --status cancelled is given."""
+    return await _change("retry", RetryJob(attempts), jobs, selection, (JobStatus.FAILED,), store, all_=all_, yes=yes)
+
+
+async def _change(
+    verb: str,
+    change: JobChange,
+    jobs: tuple[str, ...],
+    selection: Selection,
+    default: tuple[JobStatus, ...],
+    store: Store,
+    *,
+    all_: bool,
+    yes: bool,
+) -> int:
+    identifiers = [job_id(text) for text in jobs]
+    if bool(identifiers) + (not selection.is_empty or all_) != 1:
+        what = "both ids and filters are given" if identifiers else "no job is named"
+        raise CommandError(what, f"name ids, or filters such as --queue and --status, or --all: `taskforge jobs {verb} --help`")
+    async with opened(store) as engine:
+        if identifiers:
+            return await _change_named(engine, identifiers, change, store)
+        wanted = await selection.filter(engine, default=default)
+        count = await _count(engine, wanted)
+        shown = f"{count:,}{' or more' if count >= COUNTED_AT_MOST else ''} job{'' if count == 1 else 's'}"
+        if count and not confirm(f"{verb.capitalize()} {shown}?", yes=yes):
+            console().print("nothing was changed", style="yellow")
+            return FAILED
+        return await _change_matching(engine, wanted, change, store, count)
+
+
+async def _change_named(engine: Engine, identifiers: list[UUID], change: JobChange, store: Store) -> int:
+    answers = await engine.change([PROJECT], identifiers, change)
+    refused = sum(not isinstance(answer, Changed) for answer in answers)
+    if store.json:
+        rows = [shapes.answer(identifier, answer) for identifier, answer in zip(identifiers, answers, strict=True)]
+        emit({"changed": len(answers) - refused, "refused": refused, "jobs": rows})
+        return FAILED if refused else 0
+    out, errors = console(), Console(stderr=True, highlight=False, soft_wrap=True)
+    for identifier, answer in zip(identifiers, answers, strict=True):
+        if isinstance(answer, Changed):
+            out.print(identifier, status(answer.status or "deleted"), f"({answer.note})" if answer.note else "")
+        else:
+            errors.print(Text("error ", style="bold red") + Text(str(answer.error), style=""))
+    if refused:
+        errors.print(Text("next  ", style="cyan") + Text("see how they stand with `taskforge jobs show ID`"))
+    return FAILED if refused else 0
+
+
+async def _change_matching(engine: Engine, wanted: JobFilter, change: JobChange, store: Store, count: int) -> int:
+    progress = operations.Progress(0, 0)
+    errors = Console(stderr=True, highlight=False)
+    with errors.status("changing …") as spinner:
+        async for progress in operations.change_where(engine, [PROJECT], wanted, change):
+            spinner.update(f"{progress.changed + progress.refused:,} of {count:,} jobs")
+            if not errors.is_terminal and sys.stderr.isatty():
+                errors.print(f"{progress.changed:,} changed")
+    if store.json:
+        emit({"changed": progress.changed, "refused": progress.refused, "jobs": []})
+    else:
+        left = f", {progress.refused:,} had moved on" if progress.refused else ""
+        console().print(f"[green]{progress.changed:,} changed[/]{left}")
+    return 0
+
+
+async def _count(engine: Engine, wanted: JobFilter) -> int:
+    """How many match, for the question; beyond a bound the answer is as good without the exact number."""
+    count, page = 0, Page(limit=1_000)
+    while count < COUNTED_AT_MOST:
+        found = await engine.list_jobs([PROJECT], wanted, page)
+        count += len(found)
+        if len(found) < page.limit:
+            break
+        page = Page(limit=1_000, cursor=cursor_at(found[-1].id))
+    return count

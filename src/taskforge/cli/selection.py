@@ -1,0 +1,52 @@
+"""Which jobs a command is about: the filters that listing, following, cancelling and retrying share."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from taskforge.cli.moments import ago
+from taskforge.cli.store import find_queue
+from taskforge.domain.errors import Invalid, nearest
+from taskforge.domain.job import JobStatus
+from taskforge.domain.query import JobFilter
+from taskforge.storage.engine import Engine
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Selection:
+    queue: Annotated[str | None, Parameter(help="Jobs of this queue: name or id.")] = None
+    status: Annotated[tuple[str, ...], Parameter(help="Jobs with this status: one, several or a list with commas.")] = ()
+    type_: Annotated[str | None, Parameter(name="--type", help="Jobs of this type.")] = None
+    tag: Annotated[str | None, Parameter(help="Jobs with this tag.")] = None
+    since: Annotated[str | None, Parameter(help="Jobs enqueued since: 15m, 2h, 3d, or a date and time.")] = None
+
+    @property
+    def is_empty(self) -> bool:
+        return self == SELECTION
+
+    def statuses(self) -> tuple[JobStatus, ...]:
+        return tuple(_status(name) for text in self.status for name in text.split(",") if name.strip())
+
+    async def filter(self, engine: Engine, *, default: tuple[JobStatus, ...] = ()) -> JobFilter:
+        """What to ask the engine for; `default` are the statuses meant when none is named."""
+        return JobFilter(
+            queue=None if self.queue is None else (await find_queue(engine, self.queue)).name,
+            statuses=self.statuses() or default,
+            job_type=self.type_,
+            tag=self.tag,
+            created_after=None if self.since is None else ago("--since", self.since),
+        )
+
+
+SELECTION = Selection()
+
+
+def _status(text: str) -> JobStatus:
+    name = text.strip().lower()
+    known = [status.value for status in JobStatus]
+    if name not in known:
+        near = nearest(name, known)
+        raise Invalid("--status", f"is {text!r}", f"did you mean {near!r}?" if near else "use one of " + ", ".join(known))
+    return JobStatus(name)

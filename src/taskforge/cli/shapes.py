@@ -1,0 +1,67 @@
+"""What --json prints: the shapes that scripts rely on. docs/reference/cli.md lists them; a field is added, never renamed."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from taskforge.domain.changes import Changed
+from taskforge.domain.execution import Execution
+from taskforge.domain.job import Job, Refused
+from taskforge.domain.query import QueueStats
+from taskforge.domain.queue import Queue
+from taskforge.domain.worker import Worker
+from taskforge.operations.history import Entry
+
+Shape = dict[str, Any]
+
+
+def job(found: Job) -> Shape:
+    shape = msgspec.structs.asdict(found)
+    shape["requires"] = msgspec.json.decode(found.requires) if found.requires else None
+    return shape
+
+
+def execution(found: Execution) -> Shape:
+    return msgspec.structs.asdict(found) | {"duration_ms": found.duration_ms}
+
+
+def entry(found: Entry) -> Shape:
+    return msgspec.structs.asdict(found) | {"level": found.level.name.lower()}
+
+
+def queue(found: Queue) -> Shape:
+    shape = msgspec.structs.asdict(found)
+    del shape["number"]  # the store's own short name
+    shape["settings"] = msgspec.structs.asdict(found.settings)
+    return shape
+
+
+def stats(found: QueueStats) -> Shape:
+    return msgspec.structs.asdict(found) | {"total": found.total}
+
+
+def worker(found: Worker) -> Shape:
+    return msgspec.structs.asdict(found) | {"accepts_jobs": found.accepts_jobs}
+
+
+def answer(identifier: UUID, found: Changed | Refused) -> Shape:
+    if isinstance(found, Refused):
+        return {"id": identifier, "changed": False, "status": None, "note": None, "error": str(found.error)}
+    return {"id": identifier, "changed": True, "status": found.status, "note": found.note, "error": None}
+
+
+def change_of_status(found: Job, before: str | None, at: datetime) -> Shape:
+    return {
+        "at": at,
+        "id": found.id,
+        "queue": found.queue,
+        "job_type": found.job_type,
+        "before": before,
+        "status": found.status,
+        "attempt_count": found.attempt_count,
+        "max_attempts": found.max_attempts,
+        "reason": found.reason,
+        "error": found.error,
+    }

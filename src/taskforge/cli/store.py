@@ -1,0 +1,112 @@
+"""Which store a command talks to, and finding in it what the user named."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from uuid import UUID
+
+from cyclopts import Parameter
+
+from taskforge.cli.failure import CommandError
+from taskforge.cli.terminal import patience
+from taskforge.domain.errors import Invalid, NotFound, nearest
+from taskforge.domain.ids import is_job_id
+from taskforge.domain.queue import Queue
+from taskforge.domain.worker import Worker
+from taskforge.settings import PROJECT, Settings
+from taskforge.storage.engine import Engine
+from taskforge.wiring import make_engine, sqlite_path
+
+Json = Annotated[bool, Parameter(name="--json", help="Print one JSON document instead of text.")]
+Url = Annotated[
+    str | None,
+    Parameter(name="--url", help="sqlite:///file.db or postgresql://user@host/database; else TASKFORGE_URL or taskforge.toml."),
+]
+Schema = Annotated[str | None, Parameter(name="--schema", help="The PostgreSQL schema that holds the tables.")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Store:
+    """The options that every command on a store has."""
+
+    url: Url = None
+    schema: Schema = None
+    json: Json = False
+
+    @property
+    def settings(self) -> Settings:
+        return Settings.load({"url": self.url, "schema": self.schema})
+
+
+STORE = Store()
+
+
+@asynccontextmanager
+async def opened(store: Store) -> AsyncIterator[Engine]:
+    """The engine of a store that is there already: a mistyped URL must not leave an empty file behind."""
+    settings = store.settings
+    if settings.url.startswith("sqlite:"):
+        path = sqlite_path(settings.url)
+        if not path.exists():
+            raise CommandError(f"there is no store at {path}", _other_stores(path))
+    engine = make_engine(settings)
+    async with patience(f"opening {masked(settings.url)}"):
+        await engine.open(migrate=False)
+    try:
+        yield engine
+    finally:
+        await engine.close()
+
+
+def _other_stores(path: Path) -> str:
+    found = nearest(path.name, (one.name for one in path.parent.glob("*.db"))) if path.parent.is_dir() else None
+    near = f"did you mean {path.parent / found}? Otherwise " if found else ""
+    return f"{near}make it with `taskforge migrate`, or name another with --url or TASKFORGE_URL"
+
+
+def masked(url: str) -> str:
+    """A URL that may be shown: without its password, wherever it stands."""
+    parts = urlsplit(url)
+    place = parts.netloc
+    if parts.password is not None:
+        user, _, host = place.rpartition("@")
+        place = f"{user.partition(':')[0]}:***@{host}"
+    query = parts.query
+    if "password" in query.lower():
+        pairs = parse_qsl(query, keep_blank_values=True)
+        query = urlencode([(name, "***" if "password" in name.lower() else value) for name, value in pairs], safe="*/")
+    if not place and not parts.scheme.startswith("postgres"):
+        return url  # urlunsplit would drop the empty place of sqlite:///file.db
+    return urlunsplit(parts._replace(netloc=place, query=query))
+
+
+async def find_queue(engine: Engine, name: str) -> Queue:
+    """By name or id; a name wins, should one look like an id."""
+    queues = await engine.queues([PROJECT])
+    for queue in sorted(queues, key=lambda queue: queue.name != name):
+        if name in (queue.name, str(queue.id)):
+            return queue
+    raise NotFound("queue", name, nearest=nearest(name, (queue.name for queue in queues)))
+
+
+async def find_worker(engine: Engine, name: str) -> Worker:
+    """By name, id or incarnation."""
+    workers = await engine.workers([PROJECT])
+    for worker in sorted(workers, key=lambda worker: worker.name != name):
+        if name in (worker.name, str(worker.id), str(worker.incarnation)):
+            return worker
+    raise NotFound("worker", name, nearest=nearest(name, (worker.name for worker in workers)))
+
+
+def job_id(text: str) -> UUID:
+    try:
+        identifier = UUID(text)
+    except ValueError:
+        identifier = UUID(int=0)
+    if not is_job_id(identifier):
+        raise Invalid("job", f"{text!r} is not a job's id", "use an id from `taskforge jobs list`")
+    return identifier

@@ -1,0 +1,74 @@
+"""taskforge workers …"""
+
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from taskforge.cli import shapes
+from taskforge.cli.moments import span
+from taskforge.cli.store import STORE, Store, find_worker, opened
+from taskforge.cli.terminal import console, emit, status, table
+from taskforge.domain.worker import UpdateWorker, WorkerStatus
+from taskforge.settings import PROJECT
+
+app = App(name="workers", help="List and drain workers.")
+
+
+@app.command(name="list")
+async def list_(
+    *,
+    store: Store = STORE,
+    all_: Annotated[bool, Parameter(name="--all", help="Also those that are gone.")] = False,
+) -> None:
+    """List the workers: what they are, how full, how they feel."""
+    async with opened(store) as engine:
+        workers = await engine.workers([PROJECT])
+        now = await engine.now()
+    gone = [worker for worker in workers if worker.status is WorkerStatus.OFFLINE]
+    shown = workers if all_ else [worker for worker in workers if worker.status is not WorkerStatus.OFFLINE]
+    if store.json:
+        emit({"workers": [shapes.worker(worker) for worker in shown]})
+        return
+    out = console()
+    if shown:
+        rows = table(
+            "worker", "status", "slots", "cpu", "memory", "heard", "type", "queues", right=("slots", "cpu", "memory", "heard")
+        )
+        for worker in shown:
+            heard = None if worker.last_heartbeat is None else max(0.0, (now - worker.last_heartbeat).total_seconds())
+            rows.add_row(
+                worker.name,
+                status(worker.status),
+                f"{worker.active_jobs}/{worker.max_concurrent_jobs}",
+                "" if worker.cpu_percent is None else f"{worker.cpu_percent:.0f} %",
+                "" if worker.memory_bytes is None else f"{worker.memory_bytes / 1e6:.0f} MB",
+                span(heard) + " ago" if heard is not None else "never",
+                worker.worker_type + (f" ({worker.role})" if worker.role else ""),
+                "all" if worker.queues is None else ", ".join(worker.queues),
+            )
+        out.print(rows)
+    else:
+        out.print("no worker is online; start one with `taskforge worker app:forge`", style="yellow")
+    if gone and not all_:
+        out.print(f"{len(gone)} that left are not shown (--all)", style="bright_black")
+
+
+@app.command
+async def drain(
+    worker: Annotated[str, Parameter(help="Its name or id.")],
+    /,
+    *,
+    off: Annotated[bool, Parameter(help="Let it take jobs again.")] = False,
+    store: Store = STORE,
+) -> None:
+    """Let a worker finish what it runs and take nothing new."""
+    async with opened(store) as engine:
+        found = await find_worker(engine, worker)
+        changed = await engine.update_worker(PROJECT, UpdateWorker(worker=found.id, drain_mode=not off))
+    if store.json:
+        emit({"worker": shapes.worker(changed)})
+        return
+    if off:
+        console().print(f"[green]{changed.name}[/] takes jobs again")
+    else:
+        console().print(f"[yellow]{changed.name}[/] takes nothing new; {changed.active_jobs} jobs still run")

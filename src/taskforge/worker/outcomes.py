@@ -1,0 +1,59 @@
+"""What a handler said, raised or left undone, as an outcome that `decide` understands."""
+
+import traceback
+
+from taskforge.domain.errors import Invalid
+from taskforge.domain.job import error_info
+from taskforge.domain.outcome import (
+    CancelOutcome,
+    DeadlinePassed,
+    FailForGood,
+    Failure,
+    HandBackOutcome,
+    Outcome,
+    RetryAfter,
+    SkipOutcome,
+    SnoozeFor,
+    TimedOut,
+)
+from taskforge.worker.children import RemoteError
+from taskforge.worker.context import Running
+from taskforge.worker.verdicts import Cancel, Fail, Retry, Skip, Snooze, Verdict
+
+
+def said(verdict: Verdict) -> Outcome:
+    match verdict:
+        case Snooze():
+            return SnoozeFor(verdict.seconds, verdict.reason)
+        case Retry():
+            return RetryAfter(verdict.seconds, error_info("Retry", verdict.reason))
+        case Fail():
+            return FailForGood(error_info("Fail", verdict.reason))
+        case Cancel():
+            return CancelOutcome(verdict.reason)
+        case Skip():
+            return SkipOutcome(verdict.reason)
+        case _:
+            return Failure(error_info(type(verdict).__name__, str(verdict)))
+
+
+def stopped(running: Running) -> Outcome:
+    match running.why:
+        case "timeout":
+            return TimedOut(running.claimed.timeout_seconds)
+        case "deadline":
+            return DeadlinePassed()
+        case "cancel":
+            return CancelOutcome("cancelled while processing")
+        case _:
+            return HandBackOutcome(f"worker stopped ({running.why})")
+
+
+def raised(error: BaseException) -> Outcome:
+    if isinstance(error, Invalid) and error.field.endswith("()"):
+        # Arguments that do not fit will not fit the next time either.
+        return FailForGood(error_info("InvalidArguments", str(error)))
+    if isinstance(error, RemoteError):
+        return Failure(error_info(error.name, error.message, error.frames))
+    frames = "".join(traceback.format_exception(error))
+    return Failure(error_info(type(error).__name__, str(error) or type(error).__name__, frames))

@@ -1,0 +1,292 @@
+"""Real concurrency on the store's own clock, over several engine objects: whoever comes first wins, and nobody else."""
+
+import asyncio
+import random
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from uuid import UUID
+
+import pytest
+
+from taskforge.domain.changes import CancelJob, Changed, EditJob
+from taskforge.domain.errors import Conflict
+from taskforge.domain.ids import job_of
+from taskforge.domain.job import Claimed, Inserted, JobStatus, new_job
+from taskforge.domain.outcome import Cancel, Finish, HandBack, Retry, Succeed, decide
+from taskforge.domain.queue import CreateQueue
+from taskforge.domain.worker import NewWorker
+from taskforge.storage.engine import Claim, Engine
+from tests.engine.stores import Store
+from tests.engine.world import ERROR, Clock, World
+
+PROCESSES = 3
+
+
+class Crowd(World):
+    """A world on the store's own clock, with an engine for each of several processes."""
+
+    engines: list[Engine]
+
+    def somebody(self, number: int) -> Engine:
+        return self.engines[number % len(self.engines)]
+
+
+@pytest.fixture
+async def crowd(store: Store) -> AsyncIterator[Crowd]:
+    engines = [await store.open(None) for _ in range(PROCESSES)]
+    made = Crowd(store, engines[0], Clock())
+    made.engines = engines
+    await made.queue("default")
+    yield made
+
+
+async def drain(engine: Engine, incarnation: UUID, work: Callable[[Claimed], Awaitable[None]], batch: int) -> None:
+    """Claim until three claims in a row found nothing: one may miss what another claimer has just locked."""
+    idle = 0
+    while idle < 3:
+        claimed = await engine.claim(Claim(incarnation, batch))
+        idle = 0 if claimed else idle + 1
+        for one in claimed:
+            await work(one)
+        if not claimed:
+            await asyncio.sleep(0.01)
+
+
+async def test_claimers_never_share_a_job(crowd: Crowd) -> None:
+    jobs: list[UUID] = []
+    for kind in range(5):
+        answers = await crowd.insert(*(new_job("default", f"type-{kind}", number, priority=kind % 2) for number in range(200)))
+        jobs += [answer.job for answer in answers if isinstance(answer, Inserted)]
+    taken: list[UUID] = []
+
+    async def claimer(number: int) -> None:
+        engine = crowd.somebody(number)
+        worker = await engine.register(1, NewWorker(name=f"w{number}"), 60)
+
+        async def work(one: Claimed) -> None:
+            taken.append(one.fence)
+
+        await drain(engine, worker.incarnation, work, 1 + number * 3)
+
+    await asyncio.gather(*(claimer(number) for number in range(9)))
+    assert max(Counter(taken).values()) == 1
+    assert sorted(job_of(fence) for fence in taken) == sorted(jobs)
+    assert await crowd.probe.count("running") == 1_000
+
+
+async def test_jobs_are_finished_once_while_they_are_stolen_and_handed_back(crowd: Crowd) -> None:
+    jobs = await crowd.enqueue_many(300, max_attempts=10_000)
+    accepted: Counter[UUID] = Counter()
+
+    async def worker(number: int) -> None:
+        engine, dice = crowd.somebody(number), random.Random(number)
+        registered = await engine.register(1, NewWorker(name=f"w{number}"), 60)
+
+        async def work(one: Claimed) -> None:
+            if dice.random() < 0.3:
+                assert await engine.finish([Finish(one.fence, HandBack("thief"))]) == []
+                # The job may be anybody's by now: this must be refused.
+                assert await engine.finish([Finish(one.fence, Succeed())]) != []
+            elif not await engine.finish([Finish(one.fence, Succeed())]):
+                accepted[job_of(one.fence)] += 1
+
+        await drain(engine, registered.incarnation, work, 5)
+
+    await asyncio.gather(*(worker(number) for number in range(6)))
+    assert accepted == Counter(dict.fromkeys(jobs, 1))
+    stats = await crowd.stats()
+    assert (stats.succeeded, stats.pending, stats.processing) == (300, 0, 0)
+
+
+async def test_rescue_against_finish_has_one_winner(crowd: Crowd) -> None:
+    jobs = await crowd.enqueue_many(120)
+    worker = await crowd.worker(lease=0.3)
+    claimed = await crowd.claim(worker, 120)
+    assert len(claimed) == 120
+    await asyncio.sleep(0.35)
+    won: Counter[str] = Counter()
+
+    async def finisher() -> None:
+        for one in claimed:
+            lost = await crowd.somebody(0).finish([Finish(one.fence, Succeed())])
+            won["worker"] += not lost
+
+    async def rescuer(number: int) -> None:
+        engine = crowd.somebody(number)
+        while lapsed := await engine.lapsed(10):
+            finishes = [Finish(one.fence, decide(one.attempt, one.outcome, one.policy, 0.5)) for one in lapsed]
+            won["rescuer"] += len(lapsed) - len(await engine.finish(finishes, lapsed=True))
+
+    await asyncio.gather(finisher(), rescuer(1), rescuer(2))
+    stats = await crowd.stats()
+    assert won["worker"] + won["rescuer"] == len(jobs)
+    assert (stats.succeeded, stats.scheduled, stats.processing) == (won["worker"], won["rescuer"], 0)
+
+
+async def test_the_concurrency_limit_holds_under_eight_claimers(crowd: Crowd) -> None:
+    await crowd.queue("narrow", max_concurrent_jobs=4)
+    await crowd.enqueue_many(120, "narrow")
+    done, most, over = 0, 0, asyncio.Event()
+
+    async def claimer(number: int) -> None:
+        nonlocal done
+        engine = crowd.somebody(number)
+        worker = await engine.register(1, NewWorker(name=f"w{number}"), 60)
+        while done < 120:
+            for one in await engine.claim(Claim(worker.incarnation, 3)):
+                await asyncio.sleep(0)
+                assert await engine.finish([Finish(one.fence, Succeed())]) == []
+                done += 1
+
+    async def watcher() -> None:
+        nonlocal most
+        while not over.is_set():
+            most = max(most, await crowd.probe.count("running"))
+            await asyncio.sleep(0)
+
+    watching = asyncio.create_task(watcher())
+    async with asyncio.timeout(60):
+        await asyncio.gather(*(claimer(number) for number in range(8)))
+    over.set()
+    await watching
+    assert 1 <= most <= 4
+    assert (await crowd.stats("narrow")).succeeded == 120
+
+
+async def test_the_rate_limit_holds_under_eight_claimers(crowd: Crowd) -> None:
+    await crowd.queue("metered", rate_limit=60 * 40, rate_limit_burst=10)
+    await crowd.enqueue_many(400, "metered")
+    taken: list[float] = []
+    started = time.monotonic()
+
+    async def claimer(number: int) -> None:
+        engine = crowd.somebody(number)
+        worker = await engine.register(1, NewWorker(name=f"w{number}"), 60)
+        while time.monotonic() - started < 1.5:
+            claimed = await engine.claim(Claim(worker.incarnation, 5))
+            taken.extend([time.monotonic()] * len(claimed))
+            await asyncio.sleep(0)
+
+    await asyncio.gather(*(claimer(number) for number in range(8)))
+    elapsed = time.monotonic() - started
+    assert len(taken) <= 10 + 40 * elapsed + 1
+    assert len(taken) >= 10 + 40 * 1.5 * 0.5
+    assert await crowd.probe.count("running") == len(taken)
+
+
+@pytest.mark.parametrize("key", ["unique_key", "idempotency_key"])
+async def test_many_inserts_with_one_key_make_one_job(crowd: Crowd, key: str) -> None:
+    for turn in range(10):
+        job = new_job("default", "work", 1, **{key: f"k{turn}"})  # type: ignore[arg-type]
+        answers = await asyncio.gather(*(crowd.somebody(number).insert(1, [job, job]) for number in range(9)))
+        flat = [answer for batch in answers for answer in batch]
+        assert all(isinstance(answer, Inserted) for answer in flat)
+        assert len({answer.job for answer in flat if isinstance(answer, Inserted)}) == 1
+        assert sum(not answer.existed for answer in flat if isinstance(answer, Inserted)) == 1
+    assert await crowd.probe.count("jobs") == 10
+
+
+async def test_batches_that_want_the_same_keys_in_other_orders_do_not_get_stuck(crowd: Crowd) -> None:
+    keys = [f"k{number}" for number in range(40)]
+
+    async def inserter(number: int) -> None:
+        order = random.Random(number).sample(keys, len(keys))
+        answers = await crowd.somebody(number).insert(1, [new_job("default", "work", unique_key=key) for key in order])
+        assert all(isinstance(answer, Inserted) for answer in answers)
+
+    async with asyncio.timeout(30):
+        await asyncio.gather(*(inserter(number) for number in range(9)))
+    assert await crowd.probe.count("jobs") == 40
+
+
+async def test_cancel_finish_edit_and_claim_at_once_leave_every_job_in_one_place(crowd: Crowd) -> None:
+    jobs = await crowd.enqueue_many(80, max_attempts=10_000, unique_key=None)
+    await crowd.queue("second")
+    cancelled: set[UUID] = set()
+    over = asyncio.Event()
+
+    async def worker(number: int) -> None:
+        engine, dice = crowd.somebody(number), random.Random(number)
+        registered = await engine.register(1, NewWorker(name=f"w{number}"), 60)
+        while not over.is_set():
+            for one in await engine.claim(Claim(registered.incarnation, 4)):
+                [*lost] = await engine.finish([Finish(one.fence, dice.choice([HandBack("x"), Retry(0.0, ERROR)]))])
+                if lost:
+                    assert lost[0].cancel_requested, "nobody else may touch a running job"
+                    assert await engine.finish([Finish(one.fence, Cancel("as asked"))]) == []
+
+    async def editor(number: int) -> None:
+        engine, dice = crowd.somebody(number), random.Random(number)
+        while not over.is_set():
+            some = dice.sample(jobs, 5)
+            change = dice.choice([EditJob(priority=dice.randint(0, 3)), EditJob(queue=dice.choice(["default", "second"]))])
+            for answer in await engine.change([1], some, change):
+                assert isinstance(answer, Changed) or isinstance(answer.error, Conflict), answer
+
+    async def canceller() -> None:
+        for job in jobs:
+            [answer] = await crowd.somebody(1).change([1], [job], CancelJob())
+            assert isinstance(answer, Changed), answer
+            cancelled.add(job)
+            await crowd.probe.places()
+
+    helpers = [asyncio.create_task(worker(number)) for number in range(3)]
+    helpers += [asyncio.create_task(editor(number)) for number in range(2)]
+    async with asyncio.timeout(60):
+        await canceller()
+        while (await crowd.probe.count("finished")) < len(jobs):
+            await asyncio.sleep(0.01)
+    over.set()
+    await asyncio.gather(*helpers)
+    assert {job.status for job in await crowd.engine.get([1], jobs)} == {JobStatus.CANCELLED}
+
+
+async def test_stagers_and_expirers_share_the_work_without_doing_it_twice(crowd: Crowd) -> None:
+    await crowd.enqueue_many(300, at=0.05)
+    await crowd.enqueue_many(300, expires=0.05)
+    await asyncio.sleep(0.1)
+
+    async def until_done(call: Callable[[int], Awaitable[int]]) -> int:
+        total = 0
+        while count := await call(20):
+            total += count
+        return total
+
+    staged = await asyncio.gather(*(until_done(engine.stage) for engine in crowd.engines))
+    expired = await asyncio.gather(*(until_done(engine.expire) for engine in crowd.engines))
+    assert (sum(staged), sum(expired)) == (300, 300)
+    stats = await crowd.stats()
+    assert (stats.pending, stats.failed) == (300, 300)
+
+
+async def test_two_processes_that_make_the_same_queue_agree_on_one(crowd: Crowd) -> None:
+    async def make(number: int) -> bool:
+        try:
+            await crowd.somebody(number).change_queue(1, CreateQueue(name="contested"))
+        except Conflict:
+            return False
+        return True
+
+    made = await asyncio.gather(*(make(number) for number in range(6)))
+    assert sum(made) == 1
+
+
+async def test_folding_by_many_keeps_every_count(crowd: Crowd) -> None:
+    async def enqueue_and_finish(number: int) -> None:
+        engine = crowd.somebody(number)
+        worker = await engine.register(1, NewWorker(name=f"w{number}"), 60)
+        for _ in range(15):
+            await engine.insert(1, [new_job("default", "work") for _ in range(4)])
+            claimed = await engine.claim(Claim(worker.incarnation, 4))
+            await engine.finish([Finish(one.fence, Succeed()) for one in claimed])
+            await engine.fold(3)
+
+    await asyncio.gather(*(enqueue_and_finish(number) for number in range(4)))
+    finished = await crowd.probe.count("finished")
+    assert (await crowd.stats()).succeeded == finished
+    assert sum((await crowd.probe.rollups()).values()) == finished
+    while await crowd.engine.fold(100):
+        pass
+    assert (await crowd.stats()).succeeded == finished
+    assert sum((await crowd.probe.rollups()).values()) == finished
