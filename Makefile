@@ -13,10 +13,13 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test check fmt lock bench chaos clean
+.PHONY: help run test check fmt lock bench chaos clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+run: $(INSTALLED) ## Run the demo with a live view (ARGS="--seconds 5" bounds it)
+	$(BIN)/taskforge up $(ARGS)
 
 test: check ## Run the checks, then every test (ARGS="-k name" narrows)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
@@ -46,7 +49,7 @@ chaos: $(INSTALLED) ## Run the long forms of the reliability tests
 	$(BIN)/python -m pytest -m long --timeout 0 $(ARGS)
 
 clean: ## Remove the virtual environment, caches and build output
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .taskforge
 	find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The project itself goes in without dependencies and without build isolation, so that nothing unhashed is fetched.

@@ -78,8 +78,8 @@ class Ground(ABC):
     async def analyse(self) -> None:
         """Make the store's statistics say what they say in real life: that hot tables are empty, as they mostly are.
 
-        Without this a run is too short to see plans that are bad from the first autoanalyze on. Measured: finish as a nested loop over
-        the batch, 190 ms instead of 12 for 1,000 jobs; claim as a sort of the whole backlog.
+        Without this a run is too short to see plans that are bad from the first autoanalyze on. Measured: finish as a nested loop
+        over the batch, 190 ms instead of 12 for 1,000 jobs; claim as a sort of the whole backlog.
         """
 
     @abstractmethod

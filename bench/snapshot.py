@@ -77,10 +77,11 @@ async def held_snapshot(ground: PostgresGround, sizes: Sizes, report: Report) ->
 async def recover(course: Course, usual: float, sizes: Sizes) -> list[Slice]:
     """The best slice after the release, found at the latest when the time is over."""
     give_up = time.monotonic() + sizes.release_seconds
-    best = await course.slice("released", sizes.slice_seconds)
+    seconds = min(sizes.slice_seconds, sizes.release_seconds / 4)
+    best = await course.slice("released", seconds)
     while best.ratio / usual < (RELEASED.ratio_at_least or 1) and time.monotonic() < give_up:
         await asyncio.sleep(0)
-        best = max(best, await course.slice("released", sizes.slice_seconds), key=lambda one: one.ratio)
+        best = max(best, await course.slice("released", seconds), key=lambda one: one.ratio)
     return [best]
 
 

@@ -133,7 +133,8 @@ async def unhandled(ground: Ground, sizes: Sizes, report: Report) -> None:
             claims[site] += drain.claims
             return drain.rate
 
-        pairs = await in_turns(sizes.rounds, lambda: rate(without), lambda: rate(behind))
+        # Twice as many rounds, half as long: two rates this close are told apart only side by side.
+        pairs = await in_turns(2 * sizes.rounds, lambda: rate(without), lambda: rate(behind))
         head = f"behind {sizes.unhandled:,} unhandled"
         report.pairs(ground.name, f"{head}: claim + finish of 100", "none there", pairs, UNHANDLED)
         for share, name in ((0.5, "p50"), (0.99, "p99")):

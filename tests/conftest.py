@@ -17,9 +17,13 @@ def server_directory() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[LocalServer]:
-    """One server per test process, about a second to start; a test that stops or kills a server starts its own."""
+    """One server per test process, about a second to start; a test that stops or kills a server starts its own.
+
+    This one is never killed, so it need not wait for its disk.
+    """
     directory = make_directory()
-    with LocalServer.start(directory, settings={"shared_buffers": "256MB", "max_connections": 100}) as server:
+    settings = {"shared_buffers": "256MB", "max_connections": 100, "fsync": "off"}
+    with LocalServer.start(directory, settings=settings) as server:
         yield server
     shutil.rmtree(directory)
 

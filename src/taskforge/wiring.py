@@ -1,5 +1,7 @@
 """The composition root: the only module that names concrete engines."""
 
+from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -22,6 +24,13 @@ def make_engine(settings: Settings) -> Engine:
             raise StoreUnsuitable(f"{error.name} is not installed; run `pip install 'taskforge-platform[postgres]'`") from None
         return PostgresEngine(settings.url, schema=settings.schema, poll_only=settings.poll_only, pool_size=settings.pool_size)
     raise Invalid("url", f"begins with {scheme or 'nothing'!r}", "use sqlite:///path/to/file.db or postgresql://user@host/database")
+
+
+def make_temporary_engine(path: Path, clock: Callable[[], datetime]) -> Engine:
+    """The engine for users' tests: quick, because nothing in it outlives them, and with a clock that they can move."""
+    from taskforge.storage.sqlite.engine import SqliteEngine
+
+    return SqliteEngine(path, durable=False, clock=clock)
 
 
 def sqlite_path(url: str) -> Path:

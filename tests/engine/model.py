@@ -106,6 +106,7 @@ class ModelJob:
             "reason": self.reason,
             "origin_queue": self.origin,
             "cancel_requested": self.cancel_requested,
+            "progress": self.progress,
         }
 
 
@@ -288,6 +289,7 @@ class Model:
                 self._bury(job)
                 ended = ("dead_letter", reason)
         job.cancel_requested = False
+        job.progress = job.progress if isinstance(transition, Ending) else None
         job.executions.append((epoch, attempt, *ended))
         return None
 

@@ -4,7 +4,7 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from uuid import UUID
 
 import pytest
@@ -33,12 +33,12 @@ class Crowd(World):
 
 
 @pytest.fixture
-async def crowd(store: Store) -> AsyncIterator[Crowd]:
+async def crowd(store: Store) -> Crowd:
     engines = [await store.open(None) for _ in range(PROCESSES)]
     made = Crowd(store, engines[0], Clock())
     made.engines = engines
     await made.queue("default")
-    yield made
+    return made
 
 
 async def drain(engine: Engine, incarnation: UUID, work: Callable[[Claimed], Awaitable[None]], batch: int) -> None:
@@ -116,7 +116,8 @@ async def test_rescue_against_finish_has_one_winner(crowd: Crowd) -> None:
         engine = crowd.somebody(number)
         while lapsed := await engine.lapsed(10):
             finishes = [Finish(one.fence, decide(one.attempt, one.outcome, one.policy, 0.5)) for one in lapsed]
-            won["rescuer"] += len(lapsed) - len(await engine.finish(finishes, lapsed=True))
+            lost = await engine.finish(finishes, lapsed=True)
+            won["rescuer"] += len(lapsed) - len(lost)
 
     await asyncio.gather(finisher(), rescuer(1), rescuer(2))
     stats = await crowd.stats()
@@ -231,14 +232,15 @@ async def test_cancel_finish_edit_and_claim_at_once_leave_every_job_in_one_place
             cancelled.add(job)
             await crowd.probe.places()
 
-    helpers = [asyncio.create_task(worker(number)) for number in range(3)]
-    helpers += [asyncio.create_task(editor(number)) for number in range(2)]
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        for number in range(3):
+            group.create_task(worker(number))
+        for number in range(2):
+            group.create_task(editor(number))
         await canceller()
-        while (await crowd.probe.count("finished")) < len(jobs):
+        while (await crowd.probe.count("finished")) < len(jobs):  # noqa: ASYNC110 - an event cannot tell
             await asyncio.sleep(0.01)
-    over.set()
-    await asyncio.gather(*helpers)
+        over.set()
     assert {job.status for job in await crowd.engine.get([1], jobs)} == {JobStatus.CANCELLED}
 
 

@@ -4,8 +4,8 @@ import sys
 
 from cyclopts import App, Parameter
 
-from taskforge.version import __version__
 from taskforge.cli.failure import report
+from taskforge.version import __version__
 
 # Plain help text: the Markdown renderer alone takes a quarter of the time that --help has.
 app = App(
@@ -13,7 +13,9 @@ app = App(
     help="A durable job platform on SQLite or PostgreSQL. Begin with `taskforge up`; every command takes --json.",
     version=__version__,
     help_format="plaintext",
-    default_parameter=Parameter(negative="", show_default=lambda value: value if value or value == 0 and value is not False else None),
+    default_parameter=Parameter(
+        negative="", show_default=lambda value: None if value in ("", (), None) or value is False else value
+    ),
 )
 app.command("taskforge.cli.up:up", name="up", help="Run an app, or the demo, in one process with a live view.", sort_key=1)
 app.command("taskforge.cli.worker:worker", name="worker", help="Run an app's jobs until stopped.", sort_key=2)

@@ -57,6 +57,8 @@ def report(error: Exception) -> int:
 def _first_words(error: Exception) -> str:
     if isinstance(error, CycloptsError):
         return " ".join(line.strip() for line in str(error).splitlines() if line.strip())
+    if isinstance(error, Invalid):
+        return f"{error.field}: {error.problem}"
     return str(error)
 
 
@@ -82,7 +84,7 @@ def next_step_of(error: Exception) -> str:
         case StoreUnavailable():
             return "check that the store is up and its URL right (`taskforge config check --connect`), then try again"
         case Invalid():
-            return f"mend {error.field} and try again"
+            return error.expected
         case Conflict():
             return "look at how it stands now (`taskforge jobs show`, `taskforge queues list`) and try again"
         case CycloptsError():

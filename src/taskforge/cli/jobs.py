@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from typing import Annotated
+from uuid import UUID
 
 import msgspec
 from cyclopts import App, Parameter
@@ -15,7 +16,7 @@ from taskforge.cli.store import STORE, Store, job_id, opened
 from taskforge.cli.terminal import STYLES, clock, console, emit, status, table
 from taskforge.domain.errors import NotFound
 from taskforge.domain.execution import Execution
-from taskforge.domain.job import Job
+from taskforge.domain.job import ErrorInfo, Job
 from taskforge.domain.query import Page, cursor_at
 from taskforge.operations.history import Entry, history
 from taskforge.settings import PROJECT
@@ -79,7 +80,8 @@ async def show(job: Annotated[str, Parameter(help="The job's id.")], /, *, store
             raise NotFound("job", job)
         executions = await engine.executions([PROJECT], identifier)
         entries = await history(engine, [PROJECT], identifier)
-        workers = {worker.id: worker.name for worker in await engine.workers([PROJECT])}
+        known = await engine.workers([PROJECT])
+        workers = {identifier: worker.name for worker in known for identifier in (worker.id, worker.incarnation)}
     if store.json:
         emit(
             {
@@ -91,9 +93,9 @@ async def show(job: Annotated[str, Parameter(help="The job's id.")], /, *, store
         return
     out = console()
     _show_facts(out, found[0], workers.get(found[0].worker) if found[0].worker else None)
-    _show_executions(out, executions, {str(key): name for key, name in workers.items()})
+    _show_executions(out, executions, workers)
     _show_logs(out, entries)
-    _show_error(out, found[0])
+    _show_error(out, found[0].error or next((one.error for one in reversed(executions) if one.error is not None), None))
 
 
 def _show_facts(out: Console, job: Job, worker: str | None) -> None:
@@ -130,14 +132,14 @@ def _json(value: msgspec.Raw | None) -> str | None:
     return None if value is None else bytes(value).decode()
 
 
-def _show_executions(out: Console, executions: list[Execution], workers: dict[str, str]) -> None:
+def _show_executions(out: Console, executions: list[Execution], workers: dict[UUID, str]) -> None:
     if not executions:
         return
     rows = table("attempt", "status", "worker", "started", "took", "why", right=("attempt", "took"), flexible=("why",))
     for one in executions:
         took = None if one.duration_ms is None else one.duration_ms / 1000
         why = one.reason or ("" if one.error is None else f"{one.error.type}: {one.error.message}".partition("\n")[0])
-        worker = workers.get(str(one.worker), str(one.worker or ""))
+        worker = "" if one.worker is None else workers.get(one.worker, str(one.worker))
         rows.add_row(
             str(one.attempt_number), status(one.status), worker, clock(one.started_at or one.created_at), span(took), Text(why)
         )
@@ -153,10 +155,11 @@ def _show_logs(out: Console, entries: list[Entry]) -> None:
         out.print(line, soft_wrap=True)
 
 
-def _show_error(out: Console, job: Job) -> None:
-    if job.error is None:
+def _show_error(out: Console, error: ErrorInfo | None) -> None:
+    """The job's, or that of the last try that had one: a job that is to run again has none of its own."""
+    if error is None:
         return
     out.print()
-    out.print(Text(f"{job.error.type}: {job.error.message}", style="bold red"), soft_wrap=True)
-    if job.error.traceback:
-        out.print(Text(job.error.traceback.rstrip(), style="red"), soft_wrap=True)
+    out.print(Text(f"{error.type}: {error.message}", style="bold red"), soft_wrap=True)
+    if error.traceback:
+        out.print(Text(error.traceback.rstrip(), style="red"), soft_wrap=True)

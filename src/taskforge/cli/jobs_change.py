@@ -1,6 +1,6 @@
 """taskforge jobs cancel, taskforge jobs retry"""
 
-import sys
+import time
 from typing import Annotated
 from uuid import UUID
 
@@ -12,7 +12,7 @@ from taskforge.cli import shapes
 from taskforge.cli.failure import FAILED, CommandError
 from taskforge.cli.selection import SELECTION, Selection
 from taskforge.cli.store import STORE, Store, job_id, opened
-from taskforge.cli.terminal import confirm, console, emit, status
+from taskforge.cli.terminal import PATIENCE_SECONDS, confirm, console, emit, status
 from taskforge.domain.changes import CancelJob, Changed, JobChange, RetryJob
 from taskforge.domain.job import FINAL, JobStatus
 from taskforge.domain.query import JobFilter, Page, cursor_at
@@ -79,7 +79,7 @@ async def _change(
         if count and not confirm(f"{verb.capitalize()} {shown}?", yes=yes):
             console().print("nothing was changed", style="yellow")
             return FAILED
-        return await _change_matching(engine, wanted, change, store, count)
+        return await _change_matching(engine, wanted, change, store, shown)
 
 
 async def _change_named(engine: Engine, identifiers: list[UUID], change: JobChange, store: Store) -> int:
@@ -100,14 +100,17 @@ async def _change_named(engine: Engine, identifiers: list[UUID], change: JobChan
     return FAILED if refused else 0
 
 
-async def _change_matching(engine: Engine, wanted: JobFilter, change: JobChange, store: Store, count: int) -> int:
+async def _change_matching(engine: Engine, wanted: JobFilter, change: JobChange, store: Store, shown: str) -> int:
     progress = operations.Progress(0, 0)
     errors = Console(stderr=True, highlight=False)
-    with errors.status("changing …") as spinner:
+    said = time.monotonic()
+    with errors.status(f"0 of {shown}") as spinner:
         async for progress in operations.change_where(engine, [PROJECT], wanted, change):
-            spinner.update(f"{progress.changed + progress.refused:,} of {count:,} jobs")
-            if not errors.is_terminal and sys.stderr.isatty():
-                errors.print(f"{progress.changed:,} changed")
+            how_far = f"{progress.changed + progress.refused:,} of {shown}"
+            spinner.update(how_far)
+            if not errors.is_terminal and time.monotonic() - said > PATIENCE_SECONDS:
+                errors.print(how_far)
+                said = time.monotonic()
     if store.json:
         emit({"changed": progress.changed, "refused": progress.refused, "jobs": []})
     else:

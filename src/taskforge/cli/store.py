@@ -63,8 +63,9 @@ async def opened(store: Store) -> AsyncIterator[Engine]:
 
 
 def _other_stores(path: Path) -> str:
-    found = nearest(path.name, (one.name for one in path.parent.glob("*.db"))) if path.parent.is_dir() else None
-    near = f"did you mean {path.parent / found}? Otherwise " if found else ""
+    known = sorted(one.name for one in path.parent.glob("*.db")) if path.parent.is_dir() else []
+    found = nearest(path.name, known) or (known[0] if len(known) == 1 else None)
+    near = f"did you mean --url sqlite:///{path.parent / found}? Otherwise " if found else ""
     return f"{near}make it with `taskforge migrate`, or name another with --url or TASKFORGE_URL"
 
 

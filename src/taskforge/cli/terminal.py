@@ -79,7 +79,7 @@ def confirm(question: str, *, yes: bool) -> bool:
     if yes:
         return True
     if not sys.stdin.isatty():
-        raise CommandError(f"{question} Nobody can answer here", "pass --yes to go ahead without being asked")
+        raise CommandError(f"there is no terminal to ask on: {question}", "pass --yes to go ahead without being asked")
     return Confirm.ask(question, console=Console(stderr=True), default=False)
 
 

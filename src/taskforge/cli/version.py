@@ -4,9 +4,9 @@ import platform
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed
 
-from taskforge import __version__
 from taskforge.cli.store import Json
 from taskforge.cli.terminal import console, emit
+from taskforge.version import __version__
 
 _LIBRARIES = ("asyncpg", "uvloop", "cyclopts", "msgspec", "rich")
 

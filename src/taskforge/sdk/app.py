@@ -40,8 +40,8 @@ class TaskForge:
         self.settings = settings or Settings.load({"url": url, **flags})
         self.registry = Registry()
         self._declared = DeclaredQueues()
-        self._middleware: list[Middleware] = []
-        self._failure_hooks: list[FailureHook] = []
+        self.middlewares: list[Middleware] = []
+        self.failure_hooks: list[FailureHook] = []
         self._connections = self.connections(lambda: make_engine(self.settings))
         self._hidden: tuple[int, asyncio.AbstractEventLoop] | None = None
 
@@ -103,12 +103,12 @@ class TaskForge:
 
     def middleware(self, layer: Middleware) -> Middleware:
         """Wrap every handler: `async def layer(ctx, call): … await call() …`. The first one added is the outermost."""
-        self._middleware.append(layer)
+        self.middlewares.append(layer)
         return layer
 
     def on_failure(self, hook: FailureHook) -> FailureHook:
         """Call `hook(ctx, error)` whenever a handler raises: for Sentry and the like."""
-        self._failure_hooks.append(hook)
+        self.failure_hooks.append(hook)
         return hook
 
     # --- Connecting ---
@@ -209,8 +209,8 @@ class TaskForge:
             registry or self.registry,
             chosen,
             make_keeper,
-            middleware=self._middleware,
-            failure_hooks=self._failure_hooks,
+            middleware=self.middlewares,
+            failure_hooks=self.failure_hooks,
             health_check=health_check,
         )
 
@@ -248,9 +248,10 @@ class TaskForge:
         else:
             call.close()
             raise RuntimeError("sync() was called inside an event loop; await the call instead")
-        return asyncio.run_coroutine_threadsafe(call, self._hidden_loop()).result()
+        return asyncio.run_coroutine_threadsafe(call, self.hidden_loop()).result()
 
-    def _hidden_loop(self) -> asyncio.AbstractEventLoop:
+    def hidden_loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop behind `sync`, in a thread of its own."""
         # After a fork (gunicorn, uwsgi) the parent's thread does not exist here: start our own.
         if self._hidden is None or self._hidden[0] != os.getpid():
             loop = asyncio.new_event_loop()

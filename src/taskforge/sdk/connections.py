@@ -60,13 +60,13 @@ class Connections:
         if engine is not None:
             await engine.close()
 
-    async def close_all(self) -> None:
-        """What any event loop opened. An engine whose loop is over is closed here: its threads are still there."""
+    async def close_all(self, blocked: asyncio.AbstractEventLoop | None = None) -> None:
+        """What any event loop opened. An engine whose loop is over, or waits for this call, is closed here."""
         here = asyncio.get_running_loop()
         for loop, engine in list(self._engines.items()):
             if loop is here:
                 await self.close()
-            elif loop.is_running():
+            elif loop.is_running() and loop is not blocked:
                 await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.close(), loop))
             else:
                 self._engines.pop(loop, None)

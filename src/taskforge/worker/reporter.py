@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from uuid import UUID
 
 from taskforge.domain.errors import StoreUnavailable
@@ -117,6 +117,17 @@ class Reporter:
                 self._lines.extendleft(reversed([(at, line) for at, line in list(taken)[sent:]]))
                 self._dropped.update(dropped)
             raise
+
+
+@contextlib.contextmanager
+def job_logging() -> Iterator[None]:
+    """While this lasts, what handlers in this process log goes into their executions' logs."""
+    handler = JobLogHandler()
+    logging.getLogger().addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
 
 
 class JobLogHandler(logging.Handler):

@@ -22,7 +22,7 @@ from taskforge.worker.fetcher import Fetcher
 from taskforge.worker.finisher import Finisher
 from taskforge.worker.lease import Health, Keeper, Word
 from taskforge.worker.registry import Registry
-from taskforge.worker.reporter import JobLogHandler, Reporter
+from taskforge.worker.reporter import Reporter, job_logging
 from taskforge.worker.source import Completion, WorkSource
 
 logger = logging.getLogger("taskforge.worker")
@@ -96,23 +96,24 @@ class Worker:
 
     async def run(self) -> None:
         """Until stopped. A lost lease ends this incarnation and begins the next."""
-        handler = JobLogHandler()
-        logging.getLogger().addHandler(handler)
         try:
-            while not self._stop.is_set():
-                self.registered = await self._register()
-                if self.registered is None:
-                    break
-                try:
-                    await self._live(self.registered.incarnation)
-                except LeaseLost as error:
-                    logger.warning("lost the lease, %d handlers are stopped: %s", len(self.executor.running), error)
-                    self.executor.take_back()
-                    self.executor.interrupt_all("lost")
-                    self.finisher.drop()
+            with job_logging():
+                await self._relive()
         finally:
-            logging.getLogger().removeHandler(handler)
             await self.executor.close()
+
+    async def _relive(self) -> None:
+        while not self._stop.is_set():
+            self.registered = await self._register()
+            if self.registered is None:
+                break
+            try:
+                await self._live(self.registered.incarnation)
+            except LeaseLost as error:
+                logger.warning("lost the lease, %d handlers are stopped: %s", len(self.executor.running), error)
+                self.executor.take_back()
+                self.executor.interrupt_all("lost")
+                self.finisher.drop()
 
     # --- One incarnation ---
 

@@ -158,5 +158,7 @@ def remove(transaction: Transaction, queue: int, jobs: Sequence[bytes]) -> None:
     """All rows of finished jobs of one queue go."""
     arguments = (b"".join(jobs), codec.positions(len(jobs)))
     transaction.execute(sql("remove_finished"), (*arguments, queue))
-    for name in ("remove_tags", "remove_executions", "remove_logs", "remove_keys", "remove_jobs"):
+    # Row values in an IN list use only part of a key, and walk all tags of the project: one by one, then.
+    transaction.executemany(sql("remove_tag"), transaction.execute(sql("tags_of"), arguments).fetchall())
+    for name in ("remove_executions", "remove_logs", "remove_keys", "remove_jobs"):
         transaction.execute(sql(name), arguments)

@@ -41,7 +41,7 @@ def find_old(snapshot: Snapshot, retention_days: float, limit: int) -> tuple[Old
 
 def prune(transaction: Transaction, old: Old, limit: int, *, more: bool) -> Pruned:
     execute = transaction.execute
-    execute(sql("prune_keys"), (transaction.now, limit))
+    transaction.executemany(sql("remove_key"), execute(sql("old_keys"), (transaction.now, limit)).fetchall())
     execute(sql("prune_outbox"), (transaction.now - span(OUTBOX_SECONDS), limit))
     jobs = [job for found in old.values() for job in found]
     if not jobs:

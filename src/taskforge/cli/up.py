@@ -1,0 +1,165 @@
+"""taskforge up"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Coroutine
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from cyclopts import Parameter
+from rich.console import Console
+
+from taskforge.cli.application import load
+from taskforge.cli.failure import CommandError
+from taskforge.cli.live import Pane, show_live
+from taskforge.cli.moments import seconds as parse_seconds
+from taskforge.cli.reload import folder_of, reload_on_change
+from taskforge.cli.service import Service, connected, names, run
+from taskforge.cli.snapshot import Observer, Snapshot
+from taskforge.cli.store import STORE, Store, masked
+from taskforge.cli.terminal import console, emit
+from taskforge.cli.worker import LINE
+from taskforge.sdk.app import TaskForge
+
+logger = logging.getLogger("taskforge.cli")
+PLAIN_SECONDS = 2.0
+_COUNTS = ("pending", "scheduled", "processing", "succeeded", "failed", "cancelled")
+
+
+def up(
+    app: Annotated[
+        str | None, Parameter(help="Where the TaskForge object is, such as app:forge; without it the demo runs.")
+    ] = None,
+    /,
+    *,
+    slots: Annotated[int, Parameter(help="How many jobs run at once.")] = 10,
+    queues: Annotated[str | None, Parameter(help="Only these queues: a list with commas.")] = None,
+    reload: Annotated[bool, Parameter(help="Start anew when a Python file of the app changes.")] = False,
+    seconds: Annotated[str | None, Parameter(help="Stop by itself after this long.")] = None,
+    store: Store = STORE,
+) -> int:
+    """Run an app, or the demo, in one process: upkeep, a worker, and a live view where there is a terminal. Ctrl-C stops it."""
+    limit = None if seconds is None else parse_seconds("--seconds", seconds)
+    if reload:
+        return _reload(app, limit, store)
+    forge = _demo(store) if app is None else load(app, store)
+    return run(_up(forge, app, limit, store, slots=slots, queues=names(queues)))
+
+
+def _reload(app: str | None, limit: float | None, store: Store) -> int:
+    if app is None:
+        raise CommandError("--reload has no app to watch", "name one: `taskforge up app:forge --reload`")
+    arguments = [word for word in sys.argv[1:] if word != "--reload"]
+    command = [sys.executable, "-m", "taskforge.cli", *arguments]
+    return reload_on_change(command, folder_of(app), seconds=limit, grace=store.settings.grace_seconds)
+
+
+def _demo(store: Store) -> TaskForge:
+    """The demo keeps to a file of its own unless a store is named: its jobs have no business in one that is in use."""
+    from taskforge.cli.demo import forge  # noqa: PLC0415 - only the demo needs the demo
+
+    url = store.url
+    if url is None:
+        folder = Path(".taskforge", f"demo-{datetime.now().astimezone():%Y%m%d-%H%M%S}-{os.getpid()}")
+        folder.mkdir(parents=True, exist_ok=True)
+        url = f"sqlite:///{folder / 'taskforge.db'}"
+    forge.settings = msgspec.structs.replace(forge.settings, url=url, schema=store.schema or forge.settings.schema)
+    return forge
+
+
+async def _up(forge: TaskForge, app: str | None, limit: float | None, store: Store, **options: Any) -> int:
+    live = sys.stdout.isatty() and not store.json
+    with Pane.opened() if live else contextlib.nullcontext() as pane:
+        if pane is None:
+            logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LINE)
+        async with connected(forge, **options) as service:
+            observer = Observer(service.engine)
+            beside: list[Coroutine[Any, Any, None]] = [_feed(service)] if app is None else []
+            if limit is not None:
+                beside.append(_stop_after(service, limit))
+            place = masked(forge.settings.url)
+            if pane is not None:
+                showing = show_live(service, observer, pane, app or "demo", place)
+            else:
+                showing = _plainly(observer, f"{app or 'demo'} on {place}", quiet=store.json)
+            async with showing:
+                await service.run(*beside)
+            last = await observer.look(jobs=False)
+    _tell_end(service, last, store)
+    return service.leave(0)
+
+
+async def _feed(service: Service) -> None:
+    from taskforge.cli.demo import feed  # noqa: PLC0415 - only the demo needs the demo
+
+    await service.worker.ready.wait()
+    feeding, stopping = asyncio.create_task(feed()), asyncio.create_task(service.told_to_stop.wait())
+    try:
+        await asyncio.wait([feeding, stopping], return_when=asyncio.FIRST_COMPLETED)
+        if feeding.done():
+            feeding.result()
+    finally:
+        feeding.cancel()
+        stopping.cancel()
+        await asyncio.gather(feeding, stopping, return_exceptions=True)
+
+
+async def _stop_after(service: Service, seconds: float) -> None:
+    await asyncio.sleep(seconds)
+    service.stop(f"{seconds:g} s are over")
+
+
+@contextlib.asynccontextmanager
+async def _plainly(observer: Observer, title: str, *, quiet: bool) -> AsyncIterator[None]:
+    """Where nobody watches: a line of numbers every two seconds."""
+    out = Console(stderr=True, highlight=False, soft_wrap=True) if quiet else console()
+    out.print(f"taskforge up: {title}")
+
+    async def go_on() -> None:
+        await observer.look(jobs=False)  # what the first rate is measured against
+        while True:
+            await asyncio.sleep(PLAIN_SECONDS)
+            seen = await observer.look(jobs=False)
+            counts = "  ".join(f"{name} {seen.count(name):,}" for name in _COUNTS)
+            out.print(f"{datetime.now().astimezone():%H:%M:%S}  {counts}  {seen.rate:.1f} jobs/s")
+
+    task = asyncio.create_task(go_on())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def _tell_end(service: Service, last: Snapshot, store: Store) -> None:
+    took, done = service.stop_took, service.worker.executor.done
+    if service.stops > 1:
+        how = "stopped at once"
+    elif service.stops and took > service.forge.settings.grace_seconds:
+        how = "stopped when the grace time was over"
+    else:
+        how = "stopped cleanly"
+    if store.json:
+        emit(
+            {
+                "how": how,
+                "seconds": round(time.monotonic() - service.started, 3),
+                "stop_seconds": round(took, 3),
+                "attempts": done,
+                "jobs": {name: last.count(name) for name in _COUNTS},
+                "url": masked(service.forge.settings.url),
+            }
+        )
+        return
+    waiting = last.count("pending") + last.count("scheduled")
+    out = console()
+    out.print(
+        f"[green]{how}[/] in {took:.1f} s: {last.count('succeeded'):,} succeeded, {last.count('failed'):,} failed, {waiting:,} wait"
+    )
+    out.print(f"look at them: taskforge jobs list --url {masked(service.forge.settings.url)}", style="bright_black", soft_wrap=True)

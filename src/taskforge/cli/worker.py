@@ -1,0 +1,84 @@
+"""taskforge worker"""
+
+import logging
+import sys
+import time
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from taskforge.cli.application import load
+from taskforge.cli.failure import CommandError
+from taskforge.cli.service import connected, names, run
+from taskforge.cli.store import STORE, Store, masked
+from taskforge.cli.terminal import emit
+from taskforge.sdk.app import TaskForge
+from taskforge.worker.supervisor import supervise
+
+logger = logging.getLogger("taskforge.cli")
+LINE = "%(asctime)s %(levelname)-7s %(name)s  %(message)s"
+
+
+def worker(
+    app: Annotated[str, Parameter(help="Where the TaskForge object is: module:name, such as app:forge.")],
+    /,
+    *,
+    slots: Annotated[int, Parameter(help="How many jobs run at once.")] = 10,
+    queues: Annotated[
+        str | None, Parameter(help="Only these queues: a list with commas. Dead letter queues must be named.")
+    ] = None,
+    processes: Annotated[int, Parameter(help="Run this many worker processes, and replace those that end.")] = 1,
+    name: Annotated[str | None, Parameter(help="A name that stays the same across restarts.")] = None,
+    max_jobs: Annotated[int | None, Parameter(help="Stop after this many jobs.")] = None,
+    max_memory_mb: Annotated[int | None, Parameter(help="Stop when the process has grown beyond this.")] = None,
+    store: Store = STORE,
+) -> int:
+    """Run an app's jobs until stopped. SIGTERM or Ctrl-C lets running jobs finish within the grace time; twice stops at once."""
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LINE)
+    forge = load(app, store)
+    if processes > 1:
+        return _supervise(processes, name, max_memory_mb)
+    return run(_work(forge, slots, names(queues), name, max_jobs, max_memory_mb, store))
+
+
+def _supervise(processes: int, name: str | None, max_memory_mb: int | None) -> int:
+    """The same command, once for each process, without what the supervisor itself sees to."""
+    if name is not None:
+        raise CommandError("--name is given together with --processes", "leave one out: each process needs a name of its own")
+    command = [sys.executable, "-m", "taskforge.cli", *_without("--processes", "--max-memory-mb")]
+    supervise(command, processes=processes, max_memory_mb=max_memory_mb)
+    return 0
+
+
+def _without(*flags: str) -> list[str]:
+    """The arguments of this process, less these flags and their values."""
+    kept: list[str] = []
+    words = iter(sys.argv[1:])
+    for word in words:
+        flag, sign, _ = word.partition("=")
+        if flag not in flags:
+            kept.append(word)
+        elif not sign:
+            next(words, None)
+    return kept
+
+
+async def _work(
+    forge: TaskForge,
+    slots: int,
+    queues: tuple[str, ...] | None,
+    name: str | None,
+    max_jobs: int | None,
+    max_memory_mb: int | None,
+    store: Store,
+) -> int:
+    async with connected(forge, slots=slots, queues=queues, name=name, max_jobs=max_jobs) as service:
+        types = ", ".join(forge.registry.types() or ()) or "no job types: decorate a function with @forge.job()"
+        logger.info("worker %s on %s with %d slots runs %s", service.worker.name, masked(forge.settings.url), slots, types)
+        await service.run(*([service.watch_memory(max_memory_mb)] if max_memory_mb is not None else []))
+        done = service.worker.executor.done
+        logger.info("stopped in %.1f s after %s jobs", service.stop_took, f"{done:,}")
+    if store.json:
+        seconds = round(time.monotonic() - service.started, 3)
+        emit({"worker": service.worker.name, "jobs": done, "seconds": seconds, "stop_seconds": round(service.stop_took, 3)})
+    return service.leave(0)

@@ -1,2 +1,0 @@
--- Idempotency keys whose time is over. ?1 now · ?2 limit
-delete from keys where (project, scope, key) in (select project, scope, key from keys where until <= ?1 order by until limit ?2)

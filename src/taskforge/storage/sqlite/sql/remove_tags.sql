@@ -1,6 +1,0 @@
--- Tags are keyed by their text: the facts say which. ?1 job ids, one behind the other · ?2 a list as long · before `remove_jobs`
-delete from job_tags where (project, tag, job) in (
-    select j.project, t.value, j.id
-    from json_each(?2) i cross join jobs j on j.id = substr(?1, i.key * 16 + 1, 16) cross join json_each(j.tags) t
-    where j.tags is not null
-)

@@ -1,0 +1,111 @@
+"""What was enqueued, with its arguments decoded, and whether it is what a test expected."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from taskforge.domain.errors import Invalid
+from taskforge.domain.job import Job as StoredJob
+from taskforge.sdk.jobs import Enqueuer, Job
+from taskforge.worker.registry import Handler, Registry
+
+Wanted = Enqueuer[..., Any] | type[Job] | str | None
+"""What a test asks for: a decorated handler, a job class, the name of a job type, or everything."""
+
+
+class EnqueuedJob(msgspec.Struct, frozen=True):
+    """A job that waits to run. `arguments` are what its handler will be called with, defaults included."""
+
+    id: UUID
+    job_type: str
+    queue: str
+    priority: int
+    arguments: dict[str, Any]
+    scheduled_for: datetime | None
+    max_attempts: int
+    tags: tuple[str, ...]
+    unique: str | None
+    job: StoredJob
+
+    def __str__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
+        when = "" if self.scheduled_for is None else f", at {self.scheduled_for:%Y-%m-%d %H:%M:%S %Z}"
+        return f"{self.job_type}({given}) in queue {self.queue!r}, priority {self.priority}{when}"
+
+
+# What `assert_enqueued` can compare besides arguments. A handler's argument of the same name is meant first.
+_OPTIONS: Mapping[str, Callable[[EnqueuedJob], Any]] = {
+    "queue": lambda one: one.queue,
+    "priority": lambda one: one.priority,
+    "tags": lambda one: one.tags,
+    "unique": lambda one: one.unique,
+    "max_attempts": lambda one: one.max_attempts,
+    "scheduled_for": lambda one: one.scheduled_for,
+}
+
+
+def type_of(wanted: Wanted) -> str | None:
+    if wanted is None or isinstance(wanted, str):
+        return wanted
+    if isinstance(wanted, Enqueuer):
+        return wanted.handler.job_type
+    return wanted.job_type or wanted.__name__
+
+
+def decoded(job: StoredJob, registry: Registry) -> EnqueuedJob:
+    return EnqueuedJob(
+        id=job.id,
+        job_type=job.job_type,
+        queue=job.queue,
+        priority=job.priority,
+        arguments=_arguments(job, registry.get(job.job_type)),
+        scheduled_for=job.scheduled_for,
+        max_attempts=job.max_attempts,
+        tags=job.tags,
+        unique=job.unique_key,
+        job=job,
+    )
+
+
+def _arguments(job: StoredJob, handler: Handler | None) -> dict[str, Any]:
+    payload = b"null" if job.payload is None else bytes(job.payload)
+    if handler is not None:
+        try:
+            values = msgspec.json.decode(payload, type=handler.arguments)
+        except msgspec.ValidationError:
+            pass  # it was enqueued by name, past its handler: shown as it is, and its handler will refuse it
+        else:
+            return {name: getattr(values, name) for name in values.__struct_fields__}
+    plain = msgspec.json.decode(payload)
+    return plain if isinstance(plain, dict) else {"payload": plain}
+
+
+def matching(waiting: Sequence[EnqueuedJob], wanted: Wanted, registry: Registry, expected: Mapping[str, Any]) -> list[EnqueuedJob]:
+    """Those of the wanted type whose arguments and options are as expected. A name that is neither is the test's mistake."""
+    job_type = type_of(wanted)
+    handler = None if job_type is None else registry.get(job_type)
+    known = {field.name for field in msgspec.structs.fields(handler.arguments)} if handler is not None else None
+    for name in expected:
+        if known is not None and name not in known and name not in _OPTIONS:
+            takes = ", ".join([*sorted(known), *(one for one in _OPTIONS if one not in known)])
+            raise Invalid(name, f"is no argument of {job_type}", f"compare one of: {takes}")
+
+    def fits(one: EnqueuedJob) -> bool:
+        return all(
+            one.arguments.get(name) == value if name in one.arguments or name not in _OPTIONS else _OPTIONS[name](one) == value
+            for name, value in expected.items()
+        )
+
+    return [one for one in waiting if job_type in (None, one.job_type) and fits(one)]
+
+
+def complaint(waiting: Sequence[EnqueuedJob], wanted: Wanted, expected: Mapping[str, Any], found: int, count: int | None) -> str:
+    """Why an assertion failed, with everything that was there: the nearest miss is usually the answer."""
+    given = ", ".join(f"{name}={value!r}" for name, value in expected.items())
+    subject = f"{type_of(wanted) or 'any job'}({given})"
+    first = f"no job {subject} is waiting." if count is None else f"{found} jobs {subject} are waiting, not {count}."
+    there = "".join(f"\n  {one}" for one in waiting) if waiting else " nothing"
+    return f"{first} Waiting:{there}"

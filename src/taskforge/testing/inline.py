@@ -1,0 +1,89 @@
+"""A worker without a process, a lease to keep or a wait: it runs what can be claimed, and stops."""
+
+import asyncio
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from taskforge.domain.ids import job_of
+from taskforge.domain.worker import NewWorker
+from taskforge.sdk.app import TaskForge
+from taskforge.settings import PROJECT
+from taskforge.storage.engine import Engine
+from taskforge.worker.executor import Executor
+from taskforge.worker.reporter import Reporter, job_logging
+from taskforge.worker.source import Completion, EngineSource
+
+SWEEP_SECONDS = 0.05
+LEASE_SECONDS = 10 * 365 * 86_400.0  # a test may move the clock as far as it likes
+
+
+class InlineWorker:
+    def __init__(
+        self, forge: TaskForge, engine: Engine, *, slots: int, queues: tuple[str, ...] | None, capabilities: Mapping[str, Any]
+    ) -> None:
+        self._registry = forge.registry
+        self._queues = queues
+        self._capabilities = dict(capabilities)
+        self._slots = slots
+        self._source = EngineSource(engine, PROJECT, chance=lambda: 0.5)
+        self._reporter = Reporter(self._source, self._lost)
+        self._ended: list[Completion] = []
+        self._executor = Executor(
+            forge.registry,
+            self._reporter,
+            self._ended.append,
+            slots=slots,
+            middleware=forge.middlewares,
+            failure_hooks=forge.failure_hooks,
+        )
+
+    async def run(self, most: int, *, complain: bool) -> list[UUID]:
+        """The jobs that ran, each once, in the order in which they ended."""
+        ran: dict[UUID, None] = {}
+        worker = NewWorker(
+            name="inline",
+            queues=self._queues,
+            types=self._registry.types(),
+            capabilities=self._capabilities,
+            max_concurrent_jobs=self._slots,
+        )
+        incarnation = (await self._source.register(worker, LEASE_SECONDS)).incarnation
+        claimed_in_all = 0
+        try:
+            with job_logging():
+                while claimed_in_all < most or self._executor.busy or self._ended:
+                    wanted = min(self._executor.free, most - claimed_in_all)
+                    claimed = await self._source.claim(incarnation, wanted) if wanted > 0 else []
+                    claimed_in_all += len(claimed)
+                    self._executor.add(claimed)
+                    if not claimed and not self._executor.busy and not self._ended:
+                        return list(ran)
+                    ran |= dict.fromkeys(await self._finish())
+            if complain:
+                raise RuntimeError(
+                    f"{most:,} jobs ran and more may be ready: do handlers enqueue without end? If not, raise `most`"
+                )
+            return list(ran)
+        finally:
+            # It stays registered: a job that it skipped is then known to be skipped by every worker there is.
+            await self._executor.close()
+
+    async def _finish(self) -> list[UUID]:
+        """Wait for a job to end, and report what has ended. Looks up now and then: a running job may have enqueued another."""
+        if not self._ended:
+            self._executor.freed.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(SWEEP_SECONDS):
+                    await self._executor.freed.wait()
+            self._executor.sweep()
+        await self._reporter.flush(self._executor.running)
+        ended, self._ended[:] = list(self._ended), []
+        if ended:
+            await self._source.complete(ended)
+        return [job_of(one.job.fence) for one in ended]
+
+    def _lost(self, fences: Sequence[UUID]) -> None:
+        for fence in fences:
+            self._executor.interrupt(fence, "lost")

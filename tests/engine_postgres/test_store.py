@@ -1,0 +1,192 @@
+"""What only PostgreSQL can do wrong: lost answers, held snapshots, poolers, partitions, several processes migrating at once."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import asyncpg
+import pytest
+
+from taskforge.domain.errors import Invalid, StoreUnavailable, StoreUnsuitable
+from taskforge.domain.job import new_job
+from taskforge.domain.outcome import Finish, Succeed
+from taskforge.domain.query import JobFilter, Page
+from taskforge.domain.queue import CreateQueue
+from taskforge.domain.worker import NewWorker
+from taskforge.storage.engine import Claim
+from taskforge.storage.postgres import partitions
+from taskforge.storage.postgres.engine import PostgresEngine
+from taskforge.storage.postgres.reach import Reach
+
+
+class Deaf:
+    """A connection that does what it is told and loses the answer."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    async def fetch(self, *arguments: Any) -> Any:
+        await self._connection.fetch(*arguments)
+        raise ConnectionResetError("the answer was lost")
+
+    async def execute(self, *arguments: Any) -> Any:
+        await self._connection.execute(*arguments)
+        raise ConnectionResetError("the answer was lost")
+
+
+class Forgetful(PostgresEngine):
+    deaf = False
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Any]:
+        async with super().connection() as connection:
+            if self.deaf:
+                self.deaf = False
+                try:
+                    yield Deaf(connection)
+                except ConnectionResetError as error:
+                    raise StoreUnavailable(str(error)) from error
+            else:
+                yield connection
+
+
+@pytest.fixture
+async def forgetful(postgres_url: str, schema: str) -> AsyncIterator[Forgetful]:
+    engine = Forgetful(postgres_url, schema=schema)
+    await engine.open()
+    await engine.change_queue(1, CreateQueue(name="emails"))
+    yield engine
+    await engine.close()
+
+
+async def test_a_claim_whose_answer_was_lost_is_answered_by_the_next(forgetful: Forgetful) -> None:
+    await forgetful.insert(1, [new_job("emails", "send", number) for number in range(3)])
+    worker = await forgetful.register(1, NewWorker(name="w"), 60)
+    assert len(await forgetful.claim(Claim(worker.incarnation, 1))) == 1
+    forgetful.deaf = True
+    with pytest.raises(StoreUnavailable):
+        await forgetful.claim(Claim(worker.incarnation, 1))
+    [adopted] = await forgetful.claim(Claim(worker.incarnation, 1))
+    assert adopted.payload == b"1"
+    [third] = await forgetful.claim(Claim(worker.incarnation, 1))
+    assert third.payload == b"2"
+    assert await forgetful.finish([Finish(adopted.fence, Succeed()), Finish(third.fence, Succeed())]) == []
+    assert await forgetful.claim(Claim(worker.incarnation, 1)) == []
+
+
+async def test_an_insert_whose_answer_was_lost_is_not_made_twice(forgetful: Forgetful) -> None:
+    await forgetful.insert(1, [new_job("emails", "send")])
+    forgetful.deaf = True
+    answers = await forgetful.insert(1, [new_job("emails", "send", number) for number in range(5)])
+    jobs = await forgetful.list_jobs([1], JobFilter(), Page())
+    assert len(jobs) == 6
+    assert {answer.job for answer in answers} <= {job.id for job in jobs}
+
+
+async def test_behind_a_pooler_everything_works_by_polling(postgres_url: str, schema: str) -> None:
+    engine = PostgresEngine(postgres_url, schema=schema, poll_only=True)
+    await engine.open()
+    try:
+        await engine.change_queue(1, CreateQueue(name="emails"))
+        rung = asyncio.Event()
+        engine.on_work(rung.set)
+        await engine.insert(1, [new_job("emails", "send", unique_key="k", at=0.0)])
+        worker = await engine.register(1, NewWorker(name="w"), 60)
+        [claimed] = await engine.claim(Claim(worker.incarnation, 5))
+        assert await engine.finish([Finish(claimed.fence, Succeed(b"1"))]) == []
+        connection = await asyncpg.connect(postgres_url)
+        names = await connection.fetch(
+            "select query from pg_stat_activity where query like 'LISTEN%' and query like $1", f"%{schema}%"
+        )
+        await connection.close()
+        assert names == []
+    finally:
+        await engine.close()
+
+
+async def test_many_processes_may_start_at_once(postgres_url: str, schema: str) -> None:
+    engines = [PostgresEngine(postgres_url, schema=schema, pool_size=2) for _ in range(6)]
+    await asyncio.gather(*(engine.open() for engine in engines))
+    await engines[0].change_queue(1, CreateQueue(name="emails"))
+    assert [len(await engine.queues([1])) for engine in engines] == [1] * 6
+    await asyncio.gather(*(engine.close() for engine in engines))
+
+
+async def test_a_schema_that_is_behind_or_ahead_is_refused(engine: PostgresEngine, postgres_url: str, schema: str) -> None:
+    other = PostgresEngine(postgres_url, schema=f"{schema}_none")
+    with pytest.raises(StoreUnsuitable, match="taskforge migrate"):
+        await other.open(migrate=False)
+    await engine.value(f"insert into {schema}.migrations values (999, 'from the future')")
+    newer = PostgresEngine(postgres_url, schema=schema)
+    with pytest.raises(StoreUnsuitable, match="newer than this release"):
+        await newer.open()
+
+
+async def test_a_schema_name_is_checked(postgres_url: str) -> None:
+    with pytest.raises(Invalid, match="schema"):
+        await PostgresEngine(postgres_url, schema='x"; drop').open()
+
+
+async def test_a_database_that_is_away_is_unavailable_not_a_traceback() -> None:
+    with pytest.raises(StoreUnavailable):
+        await PostgresEngine("postgresql://postgres@127.0.0.1:1/none").open()
+
+
+async def test_old_partitions_go_whole_and_survivors_stay(postgres_url: str, schema: str) -> None:
+    today = datetime.now(UTC).replace(hour=12)
+    now = today - timedelta(days=20)
+    engine = PostgresEngine(postgres_url, schema=schema, clock=lambda: now)
+    await engine.open()
+    try:
+        await partitions.make_ahead(engine, now)
+        await engine.change_queue(1, CreateQueue(name="emails"))
+        worker = await engine.register(1, NewWorker(name="w"), 40 * 86_400)
+        done, pending = [
+            answer.job for answer in await engine.insert(1, [new_job("emails", "a", tags=["t"]), new_job("emails", "b")])
+        ]
+        claimed = [one for one in await engine.claim(Claim(worker.incarnation, 2)) if one.job_type == "a"]
+        await engine.finish([Finish(claimed[0].fence, Succeed())])
+        now = today
+        pruned = await engine.prune(7, 100)
+        assert pruned.jobs == 1
+        assert [job.id for job in await engine.get([1], [done, pending])] == [pending]
+        days = await engine.value("select count(*) from pg_inherits where inhparent = $1::regclass", f"{schema}.jobs")
+        assert days >= partitions.DAYS_AHEAD + 1
+        [stats] = await engine.stats([1])
+        assert (stats.succeeded, stats.processing) == (0, 1)
+    finally:
+        await engine.close()
+
+
+def test_slow_claims_seek_past_what_is_dead_and_look_back_now_and_then() -> None:
+    reach = Reach()
+    now = 100.0
+    for _ in range(3):
+        assert reach.ask([1], 10, now) == ([0], [10])
+        reach.learn([(1, 50)], now, took=1.0)
+        now += 0.001
+    assert reach.ask([1], 10, now) == ([50], [10])
+    reach.from_head()
+    assert reach.ask([1], 10, now) == ([0], [10])
+    reach.learn([(1, 60)], now, took=1.0)
+    assert reach.ask([1], 10, now + 1) == ([60], [10])
+    assert reach.ask([1], 10, now + 11) == ([0], [10])
+    reach.learn([], now + 11, took=0.001)
+    assert reach.ask([1], 10, now + 11) == ([0], [10])
+
+
+def test_many_lanes_are_asked_for_what_they_lately_gave() -> None:
+    reach = Reach()
+    lanes = list(range(100))
+    assert reach.ask(lanes, 500, 0.0)[1] == [10] * 100
+    reach.learn([(7, turn) for turn in range(10)], 0.0, 0.001)
+    most = reach.ask(lanes, 500, 0.0)[1]
+    assert most[7] == 20
+    assert most[8] == 10
+    reach.learn([(7, turn) for turn in range(400)], 0.0, 0.001)
+    assert reach.ask(lanes, 500, 0.0)[1][7] == 500

@@ -1,0 +1,54 @@
+"""Handlers that run in processes of their own: a child finds them by module and name."""
+
+import logging
+import os
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from taskforge import Cancel, Context, Fail, Retry, Skip, Snooze, TaskForge
+
+VERDICTS = {"snooze": Snooze(600, "later"), "retry": Retry(600, "once more"), "fail": Fail("no"), "cancel": Cancel("off"), "skip": Skip("not me")}
+
+
+@dataclass
+class Answer:
+    pid: int
+    doubled: int
+
+
+def double(ctx: Context, number: int, *, note: str = "") -> Answer:
+    logging.getLogger("child").info("doubling %d%s", number, note)
+    ctx.progress(0.5, "half way")
+    ctx.log("from the child", level="warn", number=number)
+    ctx.update_metrics("doubled", 2)
+    return Answer(os.getpid(), 2 * number)
+
+
+def sleep_in_process(path: str) -> None:
+    Path(path).write_text(str(os.getpid()))
+    time.sleep(60)
+
+
+def verdict_in_process(what: str, *, raised: bool) -> object:
+    if raised:
+        raise VERDICTS[what]
+    return VERDICTS[what]
+
+
+def fail_in_process() -> None:
+    raise LookupError("not in this process")
+
+
+def die_in_process() -> None:
+    os._exit(7)
+
+
+def leave_in_process() -> None:
+    sys.exit(3)
+
+
+def add_to(forge: TaskForge) -> None:
+    for handler in (double, sleep_in_process, verdict_in_process, fail_in_process, die_in_process, leave_in_process):
+        forge.job(kind="process")(handler)

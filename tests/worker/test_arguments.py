@@ -1,0 +1,186 @@
+"""Typed arguments: refused where they are enqueued, and again before the handler runs."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from enum import Enum
+from typing import Annotated, Any
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from taskforge import Context, Invalid, Job, NotFound, Priority, TaskForge
+from taskforge.domain.job import new_job
+from taskforge.testing import Sandbox
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Point(msgspec.Struct):
+    x: int
+    y: int
+
+
+@pytest.fixture
+def forge() -> TaskForge:
+    return TaskForge("sqlite:///nowhere.db")
+
+
+async def test_typed_arguments_arrive_as_what_they_were(forge: TaskForge) -> None:
+    seen: list[Any] = []
+
+    @forge.job()
+    async def typed(
+        when: datetime, who: UUID, colour: Colour, points: list[Point], amount: Decimal, few: Annotated[int, msgspec.Meta(le=5)] = 1
+    ) -> None:
+        seen.append((when, who, colour, points, amount, few))
+
+    given = (datetime(2030, 1, 1, tzinfo=UTC), UUID(int=7), Colour.RED, [Point(1, 2)], Decimal("1.10"))
+    async with Sandbox(forge) as box:
+        await typed.enqueue(*given)
+        await box.run()
+        with pytest.raises(Invalid, match="<= 5"):
+            await typed.enqueue(*given, few=6)
+    assert seen == [(*given, 1)]
+
+
+async def test_wrong_arguments_are_refused_at_enqueue_and_say_how_to_call(forge: TaskForge) -> None:
+    @forge.job()
+    async def send(to: str, count: int = 1) -> None: ...
+
+    async with Sandbox(forge) as box:
+        wrong: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
+            ((5,), {}, "Expected `str`, got `int`"),
+            ((), {}, r"call it as send\(to: str, count: int = 1\)"),
+            (("a",), {"cuont": 2}, "cuont"),
+            (("a", 2, 3), {}, "too many"),
+            (("a", "many"), {}, r"\$.count"),
+            ((object(),), {}, "cannot be written as JSON"),
+        ]
+        for arguments, named, message in wrong:
+            with pytest.raises(Invalid, match=message):
+                await send.enqueue(*arguments, **named)
+        assert box.jobs() == []
+
+
+async def test_arguments_only_by_name_with_and_without_defaults(forge: TaskForge) -> None:
+    @forge.job()
+    async def report(ctx: Context, first: int = 1, *, second: int, third: str = "x") -> list[Any]:
+        return [ctx.attempt, first, second, third]
+
+    @forge.job()
+    def in_thread(*, only: int) -> int:
+        return only
+
+    async with Sandbox(forge) as box:
+        handle = await report.enqueue(second=2)
+        other = await in_thread.enqueue(only=4)
+        await box.run()
+        assert await handle.result(1) == [1, 1, 2, "x"]
+        assert await other.result(1) == 4
+        with pytest.raises(Invalid, match="second"):
+            await report.enqueue(1, 2)  # type: ignore[misc]
+
+
+async def test_a_payload_that_does_not_fit_is_never_retried(forge: TaskForge) -> None:
+    called: list[int] = []
+
+    @forge.job(max_attempts=5)
+    async def careful(number: int) -> None:
+        called.append(number)
+
+    async with Sandbox(forge) as box:
+        for payload in ({"number": "text"}, {"number": 1, "more": 2}, {}, [1], None):
+            await forge.insert(new_job("default", "careful", payload))
+        jobs = await box.run()
+    assert called == []
+    assert {(job.status, job.error.type) for job in jobs if job.error} == {("failed", "InvalidArguments")}
+    assert len(jobs) == 5
+
+
+async def test_a_field_added_with_a_default_takes_jobs_of_before(forge: TaskForge) -> None:
+    @forge.job()
+    async def grown(a: int, b: int = 10) -> int:
+        return a + b
+
+    async with Sandbox(forge) as box:
+        inserted = await forge.insert(new_job("default", "grown", {"a": 1}))
+        await box.run()
+        result = (await forge.get(inserted.job)).result
+        assert result is not None
+        assert bytes(result) == b"11"
+
+
+def test_handlers_that_cannot_be_jobs_are_refused_where_they_are_declared(forge: TaskForge) -> None:
+    def many(*numbers: int) -> None: ...
+    def any_name(**values: int) -> None: ...
+    def by_position(a: int, /) -> None: ...
+    def strange(what: type) -> None: ...
+    async def fine() -> None: ...
+    def plain() -> None: ...
+
+    for wrong in (many, any_name, by_position):
+        with pytest.raises(Invalid, match="named parameters"):
+            forge.job()(wrong)
+    with pytest.raises(Invalid, match="use 'async' for async functions"):
+        forge.job(kind="process")(fine)
+    with pytest.raises(Invalid, match="plain function"):
+        forge.job(kind="async")(plain)
+    with pytest.raises(Invalid, match="kind"):
+        forge.job(kind="green")(plain)
+    with pytest.raises(Invalid, match="priority"):
+        forge.job(priority=11)(plain)
+    forge.job()(plain)
+    with pytest.raises(Invalid, match="has a handler already"):
+        forge.job(job_type="plain")(strange)
+
+
+async def test_calling_a_decorated_function_just_calls_it(forge: TaskForge) -> None:
+    @forge.job()
+    def add(a: int, b: int) -> int:
+        """Adds."""
+        return a + b
+
+    assert (add(1, 2), add.__name__, add.__doc__) == (3, "add", "Adds.")
+
+
+async def test_job_classes(forge: TaskForge) -> None:
+    @forge.add
+    class Replicate(Job):
+        queue = "storage"
+        priority = Priority.CRITICAL
+        max_retries = 4
+        timeout = 7.0
+        tags = ("copy",)
+
+        source: str
+        targets: list[str] = []
+
+        async def execute(self, ctx: Context) -> str:
+            ctx.progress(1.0)
+            return f"{self.source} to {len(self.targets)} as attempt {ctx.attempt}"
+
+    @forge.add
+    class Named(Job):
+        job_type = "objects.heal"
+
+        async def execute(self, ctx: Context) -> None: ...
+
+    class Unknown(Job):
+        async def execute(self, ctx: Context) -> None: ...
+
+    async with Sandbox(forge) as box:
+        handle = await forge.enqueue(Replicate(source="a", targets=["b", "c"]), delay=5)
+        job = await handle.job()
+        assert (job.queue, job.priority, job.max_attempts, job.timeout_seconds, job.tags) == ("storage", 9, 5, 7.0, ("copy",))
+        assert (job.job_type, job.status) == ("Replicate", "scheduled")
+        await forge.enqueue_many([Named(), Named()])
+        await box.advance(5)
+        assert len(await box.run()) == 3
+        assert await handle.result(1) == "a to 2 as attempt 1"
+        with pytest.raises(Invalid, match=r"\$.source"):
+            await forge.enqueue(Replicate(source=4))  # type: ignore[arg-type]
+        with pytest.raises(NotFound, match="Unknown"):
+            await forge.enqueue(Unknown())

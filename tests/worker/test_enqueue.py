@@ -1,0 +1,207 @@
+"""Enqueueing from applications: options, many at once, from plain code, after a fork; and the queues that code declares."""
+
+import asyncio
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taskforge import Conflict, Invalid, NotFound, TaskForge
+from taskforge.domain.job import new_job
+from taskforge.domain.queue import Queue
+from taskforge.testing import Sandbox
+
+PROJECT = 1
+
+
+@pytest.fixture
+def forge(sqlite_url: str) -> TaskForge:
+    forge = TaskForge(sqlite_url)
+
+    @forge.job()
+    async def work(number: int = 0) -> int:
+        return number
+
+    return forge
+
+
+async def test_options_reach_the_job(forge: TaskForge) -> None:
+    work = _function(forge)
+    noon = datetime(2040, 1, 1, 12, tzinfo=UTC)
+    async with Sandbox(forge) as box:
+        await work.options(
+            at=noon, priority=7, max_attempts=9, timeout=3, tags=("a",), requires={"gpu": True}, deadline=noon + timedelta(days=1)
+        ).enqueue(1)
+        [job] = [one.job for one in box.enqueued()]
+        assert (job.scheduled_for, job.priority, job.max_attempts, job.timeout_seconds, job.tags) == (noon, 7, 9, 3, ("a",))
+        assert (job.timeout_at, job.requires) == (noon + timedelta(days=1), '{"gpu":true}')
+        with pytest.raises(Invalid, match="together with at"):
+            await work.options(at=noon, delay=4).enqueue()
+        with pytest.raises(Invalid, match="time zone"):
+            await work.options(at=datetime(2040, 1, 1)).enqueue()  # noqa: DTZ001
+        with pytest.raises(NotFound, match="did you mean 'default'"):
+            await work.options(queue="defautl").enqueue()
+
+
+async def test_unique_jobs_and_idempotency_keys(forge: TaskForge) -> None:
+    work = _function(forge)
+    async with Sandbox(forge) as box:
+        first = await work.options(unique="u").enqueue(1)
+        second = await work.options(unique="u").enqueue(2)
+        assert (first.id == second.id, first.existed, second.existed) == (True, False, True)
+        await box.run()
+        assert not (await work.options(unique="u").enqueue(3)).existed
+        once = await work.options(idempotency_key="k").enqueue(1)
+        assert (await work.options(idempotency_key="k").enqueue(1)).id == once.id
+        with pytest.raises(Conflict, match="different body"):
+            await work.options(idempotency_key="k").enqueue(2)
+
+
+async def test_many_in_one_go(forge: TaskForge) -> None:
+    work = _function(forge)
+    async with Sandbox(forge) as box:
+        handles = await work.enqueue_many([(1,), {"number": 2}, ()])
+        await box.run()
+        assert [await handle.result(1) for handle in handles] == [1, 2, 0]
+        await forge.enqueue_many([work.build(4), work.options(priority=2).build(5)])
+        assert [one.arguments["number"] for one in box.enqueued()] == [4, 5]
+        with pytest.raises(Invalid):
+            await work.enqueue_many([(1,), ("two",)])
+
+
+async def test_waiting_for_results(forge: TaskForge) -> None:
+    work = _function(forge)
+    async with Sandbox(forge) as box:
+        handle = await work.enqueue(3)
+        with pytest.raises(TimeoutError, match="has not ended after"):
+            await handle.result(0.05)
+        assert not forge._connections._waiters[asyncio.get_running_loop()]._waiting  # whoever gave up is forgotten
+        waiting = [asyncio.create_task(handle.result(10)) for _ in range(5)]
+        await asyncio.sleep(0.02)
+        await box.run()
+        assert await asyncio.gather(*waiting) == [3] * 5
+        cancelled = await work.options(delay=60).enqueue()
+        await cancelled.cancel("not wanted")
+        assert (await cancelled.job()).reason == "not wanted"
+
+
+async def test_waits_that_begin_while_another_looks(forge: TaskForge) -> None:
+    work = _function(forge)
+    async with Sandbox(forge, slots=5) as box:
+        handles = [await work.enqueue(number) for number in range(30)]
+        waiting = []
+        for handle in handles:  # a look takes a moment; some of these begin within it
+            waiting.append(asyncio.create_task(handle.result(10)))
+            await asyncio.sleep(0.001)
+        await box.run()
+        assert await asyncio.gather(*waiting) == list(range(30))
+
+
+def test_the_sync_face_in_a_script_and_after_a_fork(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(
+        """
+import os
+from taskforge import TaskForge
+
+forge = TaskForge("sqlite:///jobs.db")
+
+@forge.job()
+async def work(number: int) -> int:
+    return number
+
+first = forge.sync(work.enqueue(1))
+child = os.fork()
+if child == 0:
+    forge.sync(work.enqueue(2))
+    os._exit(0)
+status = os.waitpid(child, 0)[1]
+forge.sync(work.enqueue(3))
+print(status, forge.sync(first.status()))
+forge.close_sync()
+forge.sync(work.enqueue(4))
+"""
+    )
+    command = [sys.executable, "script.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == ["0", "pending"], done
+    import sqlite3
+
+    connection = sqlite3.connect(tmp_path / "jobs.db")
+    assert connection.execute("select count(*) from ready").fetchone() == (4,)
+    connection.close()
+
+
+async def test_sync_inside_an_event_loop_is_refused_with_advice(forge: TaskForge) -> None:
+    with pytest.raises(RuntimeError, match="await the call instead"):
+        forge.sync(_function(forge).enqueue(1))
+
+
+async def test_declared_queues_are_made_and_merged(settings: dict[str, Any]) -> None:
+    first = TaskForge(**settings)
+    first.queue("emails", max_concurrent_jobs=5, priority=4, description="mail", dead_letter_queue="lost")
+    async with first:
+        made = await _queues(first)
+        assert made["emails"].settings.max_concurrent_jobs == 5
+        assert made["emails"].settings.dead_letter_queue_id == made["lost"].id
+        assert (made["emails"].priority, made["emails"].description) == (4, "mail")
+    second = TaskForge(**settings)
+    second.queue("emails", max_retries=7)
+    async with second:
+        merged = (await _queues(second))["emails"]
+        assert (merged.settings.max_retries, merged.settings.max_concurrent_jobs, merged.priority) == (7, 5, 4)
+        assert merged.settings.dead_letter_queue_id == made["lost"].id
+    async with TaskForge(**settings) as third:  # nothing to change: nothing is written
+        assert (await _queues(third))["emails"].version == merged.version
+
+
+async def test_many_processes_may_declare_the_same_queues_at_once(settings: dict[str, Any]) -> None:
+    async def declare(number: int) -> None:
+        forge = TaskForge(**settings)
+        forge.queue("shared", max_concurrent_jobs=3, dead_letter_queue="lost")
+        async with forge:
+            await forge.insert(new_job("shared", "work", number))
+
+    async with TaskForge(**settings):
+        pass
+    await asyncio.gather(*(declare(number) for number in range(6)))
+    async with TaskForge(**settings) as forge:
+        assert {"shared", "lost"} <= (await _queues(forge)).keys()
+
+
+def test_bad_queue_settings_are_refused_where_they_are_written(forge: TaskForge) -> None:
+    with pytest.raises(Invalid, match="did you mean 'max_concurrent_jobs'"):
+        forge.queue("emails", max_concurent_jobs=5)
+
+
+async def test_a_store_that_cannot_be_prepared_is_tried_again(forge: TaskForge) -> None:
+    """An app whose queues could not be declared must not go on as if they had been."""
+    calls: list[int] = []
+    bring_about = forge._declared.bring_about
+
+    async def once_broken(engine: Any, project: int) -> None:
+        calls.append(1)
+        if len(calls) == 1:
+            raise ConnectionError("away")
+        await bring_about(engine, project)
+
+    forge._declared.bring_about = once_broken  # type: ignore[method-assign]
+    with pytest.raises(ConnectionError):
+        await forge.engine()
+    async with forge:
+        assert "default" in await _queues(forge)
+
+
+async def _queues(forge: TaskForge) -> dict[str, Queue]:
+    return {queue.name: queue for queue in await (await forge.engine()).queues([PROJECT])}
+
+
+def _function(forge: TaskForge) -> Any:
+    from taskforge.sdk.jobs import JobFunction
+
+    handler = forge.registry.get("work")
+    assert handler is not None
+    return JobFunction(forge, handler)
+

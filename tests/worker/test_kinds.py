@@ -1,0 +1,152 @@
+"""Async, thread and process handlers: how each is stopped by a timeout, a deadline and a cancel."""
+
+import asyncio
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from taskforge import Context, JobHandle
+from taskforge.sdk.jobs import JobFunction
+from tests.worker.crew import Crew, until
+from tests.worker.handlers import add_to
+
+CANCEL_SECONDS = 2.0
+
+
+def function(crew: Crew, name: str) -> JobFunction[..., Any]:
+    handler = crew.forge.registry.get(name)
+    assert handler is not None
+    return JobFunction(crew.forge, handler)
+
+
+async def test_an_async_handler_is_cancelled_when_its_time_is_over(crew_on_each: Crew) -> None:
+    crew_on_each.forge.queue("default", retry_delay_seconds=0.01)
+    stopped: list[int] = []
+
+    @crew_on_each.forge.job(timeout=0.3, max_attempts=2)
+    async def slow(ctx: Context) -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            stopped.append(ctx.attempt)
+            raise
+
+    worker = await crew_on_each.start()
+    job = await crew_on_each.end(await slow.enqueue())
+    assert job.error is not None
+    assert (job.status, job.error.type, job.attempt_count, stopped) == ("failed", "Timeout", 2, [1, 2])
+    assert not worker.executor.running
+
+
+async def test_a_deadline_ends_the_job_for_good(crew: Crew) -> None:
+    @crew.forge.job(max_attempts=5)
+    async def slow() -> None:
+        await asyncio.sleep(60)
+
+    await crew.start()
+    job = await crew.end(await slow.options(deadline=0.4).enqueue())
+    assert (job.status, job.reason, job.attempt_count) == ("failed", "deadline passed", 1)
+
+
+async def test_a_thread_that_overstays_is_reported_and_keeps_its_slot_until_it_ends(crew: Crew) -> None:
+    release, ran = threading.Event(), threading.Event()
+
+    @crew.forge.job(timeout=0.2, max_attempts=1)
+    def stuck() -> None:
+        release.wait(30)
+
+    @crew.forge.job()
+    def after() -> None:
+        ran.set()
+
+    worker = await crew.start(slots=1)
+    job = await crew.end(await stuck.enqueue())
+    assert job.error is not None
+    assert (job.error.type, worker.executor.has_stuck_threads, worker.executor.free) == ("Timeout", True, 0)
+    waiting = await after.enqueue()
+    await asyncio.sleep(0.3)
+    assert (ran.is_set(), await waiting.status()) == (False, "pending")
+    release.set()
+    await waiting.result(10)
+    assert (worker.executor.has_stuck_threads, worker.executor.free) == (False, 1)
+
+
+async def test_a_process_is_killed_when_its_time_is_over(crew: Crew, tmp_path: Path) -> None:
+    add_to(crew.forge)
+    await crew.start()
+    path = tmp_path / "pid"
+    sleep = function(crew, "sleep_in_process")
+    job = await crew.end(await sleep.options(timeout=1.5, max_attempts=1).enqueue(str(path)))
+    assert job.error is not None
+    assert job.error.type == "Timeout"
+    assert not psutil.pid_exists(int(path.read_text()))
+    answer = await (await function(crew, "double").enqueue(2)).result(20)  # the next job gets a fresh process
+    assert answer.pid != int(path.read_text())
+
+
+async def test_cancel_reaches_a_running_job_of_every_kind_within_two_seconds(crew_on_each: Crew, tmp_path: Path) -> None:
+    add_to(crew_on_each.forge)
+    path = tmp_path / "pid"
+    began: set[str] = set()
+
+    @crew_on_each.forge.job()
+    async def in_loop() -> None:
+        began.add("loop")
+        await asyncio.sleep(60)
+
+    @crew_on_each.forge.job()
+    def in_thread(ctx: Context) -> None:
+        began.add("thread")
+        while not ctx.cancelled:
+            time.sleep(0.01)
+
+    await crew_on_each.start()
+    handles: dict[str, JobHandle[Any]] = {
+        "loop": await in_loop.enqueue(),
+        "thread": await in_thread.enqueue(),
+        "process": await function(crew_on_each, "sleep_in_process").enqueue(str(path)),
+    }
+    await until(lambda: len(began) == 2 and path.exists() and path.read_text() != "")
+    took: dict[str, float] = {}
+
+    async def cancel(kind: str) -> None:
+        started = time.monotonic()
+        await handles[kind].cancel("not wanted")
+        job = await crew_on_each.end(handles[kind])
+        took[kind] = time.monotonic() - started
+        assert (job.status, job.reason) == ("cancelled", "cancelled while processing")
+
+    await asyncio.gather(*map(cancel, handles))
+    print(f"cancel reached: {', '.join(f'{kind} {seconds:.2f} s' for kind, seconds in took.items())} (limit {CANCEL_SECONDS} s)")
+    assert max(took.values()) < CANCEL_SECONDS
+    assert not psutil.pid_exists(int(path.read_text()))
+
+
+async def test_what_a_process_raises_and_how_it_dies(crew: Crew) -> None:
+    add_to(crew.forge)
+    crew.forge.queue("default", retry_delay_seconds=0.01, max_retries=5)
+    await crew.start()
+    failed = await crew.end(await function(crew, "fail_in_process").options(max_attempts=1).enqueue())
+    assert failed.error is not None
+    assert (failed.error.type, failed.error.message) == ("LookupError", "not in this process")
+    assert "in fail_in_process" in failed.error.traceback
+    for name in ("die_in_process", "leave_in_process"):
+        died = await crew.end(await function(crew, name).enqueue())
+        assert died.error is not None
+        assert (died.error.type, died.reason) == ("WorkerCrashed", "poison pill: its workers died 3 times")
+
+
+async def test_no_process_outlives_its_worker(crew: Crew, tmp_path: Path) -> None:
+    add_to(crew.forge)
+    path = tmp_path / "pid"
+    worker = await crew.start(grace_seconds=0.1)
+    await function(crew, "sleep_in_process").enqueue(str(path))
+    await until(lambda: path.exists() and path.read_text() != "")
+    pid = int(path.read_text())
+    await crew.stop(worker)
+    assert not psutil.pid_exists(pid)
+    ours = [child for child in psutil.Process().children(recursive=True) if "lease_keeper" in " ".join(child.cmdline())]
+    assert ours == []

@@ -1,0 +1,335 @@
+"""What a handler may answer, and what comes of its job."""
+
+import asyncio
+import sys
+from typing import Any
+
+import pytest
+
+from taskforge import Cancel, Context, Fail, Invalid, JobFailed, Retry, Skip, Snooze, TaskForge
+from taskforge.domain.job import Job
+from taskforge.testing import Sandbox
+from tests.worker.crew import Crew, until
+from tests.worker.handlers import VERDICTS, add_to
+
+EXPECTED = {
+    "snooze": ("scheduled", 0, None),
+    "retry": ("scheduled", 1, None),
+    "fail": ("failed", 1, "failed for good by its handler"),
+    "cancel": ("cancelled", 1, "off"),
+    "skip": ("pending", 0, None),
+}
+
+
+@pytest.mark.parametrize("raised", [True, False])
+async def test_every_verdict_raised_and_returned_in_every_kind(crew_on_each: Crew, raised: bool) -> None:
+    forge = crew_on_each.forge
+    add_to(forge)
+    answered: list[str] = []
+
+    def answer(what: str) -> object:
+        answered.append(what)
+        if raised:
+            raise VERDICTS[what]
+        return VERDICTS[what]
+
+    @forge.job()
+    async def in_loop(what: str) -> object:
+        return answer(what)
+
+    @forge.job()
+    def in_thread(what: str) -> object:
+        return answer(what)
+
+    await crew_on_each.start(upkeep=False, slots=2)
+    in_process: Any = forge.registry.get("verdict_in_process")
+    jobs: dict[Any, str] = {}
+    for what in VERDICTS:
+        jobs[await in_loop.enqueue(what)] = what
+        jobs[await in_thread.enqueue(what)] = what
+        payload = in_process.encode((what,), {"raised": raised})
+        [handle] = await forge.enqueue_many([_new(in_process, payload)])
+        jobs[handle] = what
+
+    async def seen() -> list[tuple[str, Job]]:
+        return [(what, await handle.job()) for handle, what in jobs.items()]
+
+    async with asyncio.timeout(20):
+        while any((job.status, job.attempt_count) != EXPECTED[what][:2] or job.epoch == 0 for what, job in await seen()):
+            await asyncio.sleep(0.05)
+    for what, job in await seen():
+        executions = await crew_on_each.executions(job.id)
+        assert (job.status, job.attempt_count, job.reason) == EXPECTED[what]
+        assert len(executions) == 1
+        if what in ("snooze", "skip"):
+            assert (executions[0].status, executions[0].reason) == ("cancelled", VERDICTS[what].args[0])
+        if what == "retry":
+            assert executions[0].error is not None
+            assert executions[0].error.message == "once more"
+
+
+def _new(handler: Any, payload: bytes) -> Any:
+    from taskforge.sdk.jobs import Options
+
+    return Options().build(handler, payload)
+
+
+async def test_values_come_back_typed(crew_on_each: Crew) -> None:
+    forge = crew_on_each.forge
+
+    @forge.job()
+    async def nothing() -> None:
+        return None
+
+    @forge.job()
+    def value(number: int) -> dict[str, list[int]]:
+        return {"numbers": [number, number + 1]}
+
+    @forge.job()
+    async def awkward() -> str:
+        return "nul \x00, emoji \U0001f600, quote ' and \\"
+
+    await crew_on_each.start()
+    assert await (await nothing.enqueue()).result(10) is None
+    assert await (await value.enqueue(4)).result(10) == {"numbers": [4, 5]}
+    assert await (await awkward.enqueue()).result(10) == "nul \x00, emoji \U0001f600, quote ' and \\"
+
+
+async def test_a_result_that_cannot_be_stored_fails_the_attempt(crew: Crew) -> None:
+    @crew.forge.job(max_attempts=1)
+    async def impossible(what: str) -> object:
+        return {"object": object(), "nan": float("nan"), "huge": "x" * (1 << 21), "surrogate": "\ud800"}[what]
+
+    await crew.start()
+    for what, message in {"object": "cannot be written", "nan": "nan", "huge": "bytes", "surrogate": "surrogate"}.items():
+        job = await crew.end(await impossible.enqueue(what))
+        assert job.status == "failed"
+        assert job.error is not None
+        assert message in job.error.message
+
+
+async def test_failures_are_kept_with_their_traceback_and_retried(crew_on_each: Crew) -> None:
+    forge = crew_on_each.forge
+    forge.queue("default", retry_delay_seconds=0.05)
+    tries: list[int] = []
+
+    @forge.job(max_attempts=3)
+    async def flaky(ctx: Context) -> int:
+        tries.append(ctx.attempt)
+        if ctx.attempt < 3:
+            raise ValueError("broken\x00 for now")
+        return ctx.attempt
+
+    await crew_on_each.start()
+    handle = await flaky.enqueue()
+    assert await handle.result(20) == 3
+    assert tries == [1, 2, 3]
+    executions = await crew_on_each.executions(handle.id)
+    assert [one.status for one in executions] == ["retry_scheduled", "retry_scheduled", "succeeded"]
+    error = executions[0].error
+    assert error is not None
+    assert (error.type, error.message) == ("ValueError", "broken␀ for now")
+    assert "raise ValueError" in error.traceback
+
+
+async def test_a_job_without_luck_fails_for_good_and_says_so(crew: Crew) -> None:
+    crew.forge.queue("default", retry_delay_seconds=0.02)
+
+    @crew.forge.job(max_attempts=2)
+    def hopeless() -> None:
+        raise RuntimeError("never")
+
+    await crew.start()
+    with pytest.raises(JobFailed, match="RuntimeError: never") as caught:
+        await (await hopeless.enqueue()).result(10)
+    assert caught.value.job.reason == "no attempts left after 2"
+
+
+async def test_leaving_the_interpreter_or_a_cancelled_task_is_a_failure_and_the_worker_lives(crew: Crew) -> None:
+    @crew.forge.job(max_attempts=1)
+    async def leaves() -> None:
+        sys.exit("from the loop")
+
+    @crew.forge.job(max_attempts=1)
+    def leaves_in_thread() -> None:
+        sys.exit("from a thread")
+
+    @crew.forge.job(max_attempts=1)
+    async def awaits_what_was_cancelled() -> None:
+        task = asyncio.create_task(asyncio.sleep(60))
+        await asyncio.sleep(0)
+        task.cancel()
+        await task
+
+    worker = await crew.start(slots=1)
+    for function, kind in ((leaves, "SystemExit"), (leaves_in_thread, "SystemExit"), (awaits_what_was_cancelled, "CancelledError")):
+        job = await crew.end(await function.enqueue())
+        assert job.error is not None
+        assert (job.status, job.error.type) == ("failed", kind)
+    assert worker.executor.done == 3
+
+
+async def test_failure_hooks_see_every_failure_and_cannot_do_harm(crew: Crew) -> None:
+    seen: list[tuple[str, str]] = []
+
+    @crew.forge.on_failure
+    def broken_hook(ctx: Context, error: BaseException) -> None:
+        raise RuntimeError("the hook itself")
+
+    @crew.forge.on_failure
+    def hook(ctx: Context, error: BaseException) -> None:
+        seen.append((ctx.job.job_type, str(error)))
+
+    @crew.forge.job(max_attempts=1)
+    async def fails() -> None:
+        raise ValueError("boom")
+
+    @crew.forge.job(max_attempts=1)
+    async def says_no() -> None:
+        raise Fail("a verdict is no accident")
+
+    await crew.start()
+    await crew.end(await fails.enqueue())
+    await crew.end(await says_no.enqueue())
+    assert seen == [("fails", "boom")]
+
+
+async def test_middleware_wraps_in_order_and_may_answer_itself(crew: Crew) -> None:
+    steps: list[str] = []
+
+    def layer(name: str) -> None:
+        @crew.forge.middleware
+        async def around(ctx: Context, call: Any) -> Any:
+            steps.append(f"{name} in")
+            try:
+                return await call()
+            finally:
+                steps.append(f"{name} out")
+
+    layer("outer")
+    layer("inner")
+
+    @crew.forge.middleware
+    async def short_cut(ctx: Context, call: Any) -> Any:
+        return "cached" if ctx.job.job_type == "shortened" else await call()
+
+    @crew.forge.job()
+    def plain() -> str:
+        steps.append("handler")
+        return "value"
+
+    @crew.forge.job()
+    async def shortened() -> str:
+        raise AssertionError("never called")
+
+    await crew.start()
+    assert await (await plain.enqueue()).result(10) == "value"
+    assert steps == ["outer in", "inner in", "handler", "inner out", "outer out"]
+    assert await (await shortened.enqueue()).result(10) == "cached"
+
+
+async def test_a_handler_that_is_gone_fails_the_attempt_with_that_message(crew: Crew) -> None:
+    @crew.forge.job(max_attempts=1)
+    async def renamed() -> None: ...
+
+    await crew.start()
+    del crew.forge.registry._handlers["renamed"]
+    job = await crew.end(await renamed.enqueue())
+    assert job.error is not None
+    assert (job.error.type, "no handler for 'renamed'" in job.error.message) == ("NoHandler", True)
+
+
+async def test_a_type_that_nobody_handles_waits(crew: Crew) -> None:
+    other = TaskForge(settings=crew.forge.settings)
+
+    @other.job()
+    async def elsewhere() -> None: ...
+
+    @crew.forge.job()
+    async def here() -> None: ...
+
+    await crew.start()
+    async with other:
+        waiting = await elsewhere.enqueue()
+        await (await here.enqueue()).result(10)
+        assert await waiting.status() == "pending"
+
+
+async def test_a_renamed_handler_still_gets_jobs_of_its_old_names(crew: Crew) -> None:
+    old = TaskForge(settings=crew.forge.settings)
+
+    @old.job(job_type="mail.send")
+    async def before(to: str) -> str:
+        return "old"
+
+    @crew.forge.job(job_type="email.deliver", aliases=("mail.send",))
+    async def after(to: str) -> str:
+        return f"new {to}"
+
+    await crew.start()
+    async with old:
+        assert await (await before.enqueue("a")).result(10) == "new a"
+
+
+async def test_a_cancelled_handler_leaves_no_trace_in_its_slot() -> None:
+    """A slot runs one job after the other in one task; a cancel count left over would break the next one's task group."""
+    forge = TaskForge("sqlite:///nowhere.db")
+    seen: list[str] = []
+
+    @forge.job(timeout=0.1, max_attempts=1)
+    async def stubborn() -> str:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            seen.append("ignored")
+        return "still here"
+
+    @forge.job(max_attempts=1)
+    async def grouped() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_fail())
+            group.create_task(asyncio.sleep(10))
+
+    async with Sandbox(forge) as box:
+        await stubborn.enqueue()
+        await grouped.enqueue()
+        first, second = await box.run()
+    assert seen == ["ignored"]
+    assert first.status == "succeeded"
+    assert second.error is not None
+    assert second.error.type == "ExceptionGroup"
+
+
+async def _fail() -> None:
+    await asyncio.sleep(0)
+    raise ValueError("inner")
+
+
+async def test_slots_bound_what_runs_at_once(crew: Crew) -> None:
+    now: list[int] = [0, 0]
+    release = asyncio.Event()
+
+    @crew.forge.job()
+    async def counted() -> None:
+        now[0] += 1
+        now[1] = max(now)
+        await release.wait()
+        now[0] -= 1
+
+    await crew.start(slots=3)
+    handles = await counted.enqueue_many([()] * 9)
+    await until(lambda: now[0] == 3)
+    await asyncio.sleep(0.3)
+    release.set()
+    for handle in handles:
+        await crew.end(handle)
+    assert now == [0, 3]
+
+
+def test_verdicts_refuse_nonsense() -> None:
+    for wrong in (-1, float("nan"), "soon"):
+        with pytest.raises(Invalid, match="delay"):
+            Snooze(wrong)  # type: ignore[arg-type]
+        with pytest.raises(Invalid, match="delay"):
+            Retry(wrong)  # type: ignore[arg-type]
+    assert (Cancel().reason, Skip().reason) == ("cancelled by the handler", "skipped by the handler")
