@@ -1,7 +1,7 @@
 """PostgreSQL while an idle transaction somewhere holds a snapshot: nothing that is deleted can be cleaned away.
 
 Minutes pass between before and after, in which the machine may become slower or faster by itself. So each slice of load is
-followed by a short one on a control database of the same server, whose dead rows the snapshot does not keep, and only the ratio
+set between short ones on a control database of the same server, whose dead rows the snapshot does not keep, and only the ratio
 of the two is compared.
 """
 
@@ -35,9 +35,14 @@ class Slice(msgspec.Struct, frozen=True):
 class Course:
     def __init__(self, held: Site, control: Site, sizes: Sizes, report: Report) -> None:
         self._held, self._control, self._sizes, self._report = held, control, sizes, report
+        self._last: float | None = None
 
     async def slice(self, note: str, seconds: float) -> Slice:
-        made = Slice(await self._load(self._held, seconds), await self._load(self._control, self._sizes.control_seconds))
+        """Between two controls, of which the first is the last slice's second."""
+        before = self._last or await self._load(self._control, self._sizes.control_seconds)
+        rate = await self._load(self._held, seconds)
+        self._last = await self._load(self._control, self._sizes.control_seconds)
+        made = Slice(rate, (before + self._last) / 2)
         self._report.say(f"postgres: {note}: {made.rate:,.0f}/s, control {made.control:,.0f}/s, {made.ratio:.2f}")
         return made
 

@@ -238,7 +238,7 @@ async def test_cancel_finish_edit_and_claim_at_once_leave_every_job_in_one_place
         for number in range(2):
             group.create_task(editor(number))
         await canceller()
-        while (await crowd.probe.count("finished")) < len(jobs):  # noqa: ASYNC110 - an event cannot tell
+        while (await crowd.probe.count("finished")) < len(jobs):
             await asyncio.sleep(0.01)
         over.set()
     assert {job.status for job in await crowd.engine.get([1], jobs)} == {JobStatus.CANCELLED}

@@ -25,6 +25,7 @@ from tests.engine import (
     test_state_machine,
     test_upkeep,
 )
+from tests.engine.sides import Side
 from tests.engine.stores import PostgresStore, SqliteStore, Store
 from tests.engine.world import ERROR, Clock, World
 
@@ -288,7 +289,7 @@ def test_the_machine_finds_a_broken_engine(
         pass
 
     async def start() -> list[Any]:
-        return [test_state_machine.Side(store, await store.open(Alone.clock))]
+        return [Side(store, await store.open(Alone.clock))]
 
     with asyncio.Runner() as runner:
         Alone.runner, Alone.clock = runner, Clock()

@@ -170,7 +170,7 @@ class World:
 async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
     """Bounded polling, for races and hints only."""
     async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - what is awaited happens in other processes
+        while not condition():
             await asyncio.sleep(0.005)
 
 

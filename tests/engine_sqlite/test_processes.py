@@ -1,7 +1,6 @@
 """Several processes on one file: opening, waking, leaving."""
 
 import asyncio
-import os
 import socket
 import sqlite3
 from pathlib import Path
@@ -73,8 +72,8 @@ async def test_one_process_wakes_another(
 ) -> None:
     other = child(LISTEN, path)
     assert await asyncio.to_thread(other.line) == "listening"
-    [name] = os.listdir(path.with_name("jobs.db-wake"))
-    assert name.startswith(f"{other.process.pid}-")
+    [bound] = path.with_name("jobs.db-wake").iterdir()
+    assert bound.name.startswith(f"{other.process.pid}-")
     if way == "poll":
         monkeypatch.setattr(engine._signals, "_send_to", lambda _: None)
     started = asyncio.get_running_loop().time()
@@ -91,11 +90,11 @@ async def test_a_socket_that_nobody_reads_is_removed(engine: SqliteEngine, path:
     other.kill()
     await asyncio.to_thread(other.wait)
     folder = path.with_name("jobs.db-wake")
-    assert len(os.listdir(folder)) == 1
+    assert len(list(folder.iterdir())) == 1
     await engine.insert(1, [new_job("default", "work")])
     # The signal goes out behind the acknowledgement, the next call comes behind the signal.
     await engine.fold(1)
-    assert os.listdir(folder) == []
+    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("depth", [1, 10])

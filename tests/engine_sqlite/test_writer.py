@@ -26,10 +26,12 @@ class Held:
     """Keeps the writer busy until told, so that what is asked meanwhile waits together."""
 
     def __init__(self, engine: SqliteEngine) -> None:
-        self._go = threading.Event()
+        self._began, self._go = threading.Event(), threading.Event()
         self._future = engine._writer.submit(self._wait)
+        assert self._began.wait(30)
 
     def _wait(self, _: Transaction) -> None:
+        self._began.set()
         assert self._go.wait(30)
 
     async def release(self) -> None:
@@ -66,7 +68,7 @@ async def test_what_waits_together_shares_one_commit(engine: SqliteEngine) -> No
     assert len(set(ids)) == 64
     # Joined into one batch, they still stand in the order in which they were asked for.
     jobs = await engine.get([1], ids)
-    assert [job.payload for job in jobs] == [str(number).encode() for number in range(64)]
+    assert [bytes(job.payload or b"") for job in jobs] == [str(number).encode() for number in range(64)]
     worker = await engine.register(1, NewWorker(name="w"), 60)
     assert [claimed.payload for claimed in await engine.claim(Claim(worker.incarnation, 64))] == [
         str(number).encode() for number in range(64)

@@ -20,9 +20,7 @@ JOB = UUID(int=1 << 24)
 
 
 def standing(status: JobStatus, **changes: object) -> c.Standing:
-    plain = c.Standing(
-        job=JOB, status=status, queue="default", priority=2, attempt=1, max_attempts=3, crashes=1, origin_queue=None
-    )
+    plain = c.Standing(job=JOB, status=status, queue="default", priority=2, attempt=1, max_attempts=3, crashes=1, origin_queue=None)
     return msgspec.structs.replace(plain, **changes)
 
 
@@ -40,9 +38,7 @@ ALLOWED: list[tuple[c.JobChange, dict[JobStatus, type[c.Move]]]] = [
 
 @pytest.mark.parametrize("status", ALL)
 @pytest.mark.parametrize(("change", "allowed"), ALLOWED, ids=lambda value: type(value).__name__)
-def test_each_verb_in_each_status(
-    change: c.JobChange, allowed: dict[JobStatus, type[c.Move]], status: JobStatus
-) -> None:
+def test_each_verb_in_each_status(change: c.JobChange, allowed: dict[JobStatus, type[c.Move]], status: JobStatus) -> None:
     if status in allowed:
         move = c.plan(change, standing(status))
         assert isinstance(move, allowed[status])
@@ -75,9 +71,7 @@ def test_only_dead_letters_that_wait_or_failed_are_redriven(status: JobStatus) -
     ("attempt", "most", "asked", "budget"),
     [(1, 3, None, 3), (3, 3, None, 4), (3, 3, 5, 8), (0, 3, None, 3), (1, 3, 1, 2), (5, 3, None, 6)],
 )
-def test_a_retry_uses_what_is_left_or_grants_one_or_what_was_asked(
-    attempt: int, most: int, asked: int | None, budget: int
-) -> None:
+def test_a_retry_uses_what_is_left_or_grants_one_or_what_was_asked(attempt: int, most: int, asked: int | None, budget: int) -> None:
     move = c.plan(c.RetryJob(asked), standing(F, attempt=attempt, max_attempts=most))
     assert isinstance(move, c.Place)
     assert (move.attempt, move.max_attempts, move.crashes, move.at) == (attempt, budget, 0, 0.0)

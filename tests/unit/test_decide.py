@@ -59,9 +59,7 @@ TABLE = [
         for outcome, expected in zip(OUTCOMES, row, strict=True)
     ],
 )
-def test_what_follows_an_outcome(
-    job: o.Attempt, policy: QueueSettings, outcome: o.Outcome, expected: type[o.Transition]
-) -> None:
+def test_what_follows_an_outcome(job: o.Attempt, policy: QueueSettings, outcome: o.Outcome, expected: type[o.Transition]) -> None:
     assert isinstance(o.decide(job, outcome, policy, 0.5), expected)
 
 
@@ -77,9 +75,7 @@ def test_details_travel_with_the_decision() -> None:
     assert o.decide(FIRST, o.SnoozeFor(4.0, "later"), PLAIN, 0.5) == o.Snooze(4.0, "later")
     assert o.decide(FIRST, o.SnoozeFor(-4.0), PLAIN, 0.5) == o.Snooze(0.0, "snoozed")
     assert o.decide(LAST, o.Failure(ERROR), PLAIN, 0.5) == o.Fail(ERROR, "no attempts left after 3")
-    assert o.decide(LAST, o.Failure(ERROR), WITH_DEAD_LETTERS, 0.5) == o.DeadLetter(
-        DEAD, ERROR, "no attempts left after 3"
-    )
+    assert o.decide(LAST, o.Failure(ERROR), WITH_DEAD_LETTERS, 0.5) == o.DeadLetter(DEAD, ERROR, "no attempts left after 3")
     assert o.decide(ASKED_TO_STOP, o.Failure(ERROR), PLAIN, 0.5) == o.Cancel("cancelled while processing")
     poison = o.decide(CRASHED_TWICE, o.Crashed("w"), PLAIN, 0.5)
     assert isinstance(poison, o.Fail)

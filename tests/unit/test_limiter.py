@@ -10,9 +10,7 @@ STEPS = st.lists(st.tuples(st.floats(min_value=0, max_value=10), st.integers(0, 
 
 
 @given(BUCKETS, STEPS)
-def test_no_window_ever_sees_more_than_rate_times_length_plus_burst(
-    bucket: TokenBucket, steps: list[tuple[float, int]]
-) -> None:
+def test_no_window_ever_sees_more_than_rate_times_length_plus_burst(bucket: TokenBucket, steps: list[tuple[float, int]]) -> None:
     now, state, grants = 1e6, None, []
     for pause, wanted in steps:
         now += pause

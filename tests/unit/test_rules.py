@@ -109,9 +109,7 @@ for _ in range(100_000):
         ),
     ],
 )
-def test_each_refusal_names_the_field_the_problem_and_what_is_right(
-    check: Callable[[], Any], message: str | None
-) -> None:
+def test_each_refusal_names_the_field_the_problem_and_what_is_right(check: Callable[[], Any], message: str | None) -> None:
     if message is None:
         error = check()
         assert str(error) == "settings.max_retry: is not a known setting; did you mean 'max_retries'?"
@@ -140,11 +138,7 @@ def test_an_unknown_setting_far_from_all_lists_the_known_ones() -> None:
 
 
 JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**53), 2**53)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(),
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
     max_leaves=20,
 )

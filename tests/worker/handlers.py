@@ -9,7 +9,13 @@ from pathlib import Path
 
 from taskforge import Cancel, Context, Fail, Retry, Skip, Snooze, TaskForge
 
-VERDICTS = {"snooze": Snooze(600, "later"), "retry": Retry(600, "once more"), "fail": Fail("no"), "cancel": Cancel("off"), "skip": Skip("not me")}
+VERDICTS = {
+    "snooze": Snooze(600, "later"),
+    "retry": Retry(600, "once more"),
+    "fail": Fail("no"),
+    "cancel": Cancel("off"),
+    "skip": Skip("not me"),
+}
 
 
 @dataclass

@@ -156,7 +156,7 @@ async def test_job_classes(forge: TaskForge) -> None:
         tags = ("copy",)
 
         source: str
-        targets: list[str] = []
+        targets: tuple[str, ...] = ()
 
         async def execute(self, ctx: Context) -> str:
             ctx.progress(1.0)
@@ -172,7 +172,7 @@ async def test_job_classes(forge: TaskForge) -> None:
         async def execute(self, ctx: Context) -> None: ...
 
     async with Sandbox(forge) as box:
-        handle = await forge.enqueue(Replicate(source="a", targets=["b", "c"]), delay=5)
+        handle = await forge.enqueue(Replicate(source="a", targets=("b", "c")), delay=5)
         job = await handle.job()
         assert (job.queue, job.priority, job.max_attempts, job.timeout_seconds, job.tags) == ("storage", 9, 5, 7.0, ("copy",))
         assert (job.job_type, job.status) == ("Replicate", "scheduled")

@@ -204,4 +204,3 @@ def _function(forge: TaskForge) -> Any:
     handler = forge.registry.get("work")
     assert handler is not None
     return JobFunction(forge, handler)
-

@@ -31,7 +31,7 @@ app.command("taskforge.cli.version:version", name="version", help="Tell the vers
 def main() -> None:
     """Errors are part of the product: what went wrong, what to do next, and a status that scripts can test."""
     try:
-        app(exit_on_error=False, print_error=False)
+        app(sys.argv[1:], exit_on_error=False, print_error=False)
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:  # noqa: BLE001 - `report` raises again what nobody foresaw

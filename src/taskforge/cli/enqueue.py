@@ -25,7 +25,9 @@ async def enqueue(
     /,
     *,
     queue: Annotated[str, Parameter(help="Name or id.")] = "default",
-    payload: Annotated[str, Parameter(help="The handler's arguments as a JSON object; - reads them from standard input.")] = "{}",
+    payload: Annotated[
+        str, Parameter(help="The handler's arguments as a JSON object; - reads standard input.", allow_leading_hyphen=True)
+    ] = "{}",
     priority: Annotated[int, Parameter(help="0 to 9; higher runs first.")] = 0,
     delay: Annotated[str | None, Parameter(help="How long from now: 90, 15m, 2h, 3d.")] = None,
     at: Annotated[str | None, Parameter(help="When: 2026-05-01T09:30, in this machine's zone unless it names one.")] = None,

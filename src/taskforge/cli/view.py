@@ -42,20 +42,23 @@ class Heading(msgspec.Struct, frozen=True):
 def draw(snapshot: Snapshot, lines: Sequence[Line], heading: Heading, width: int, height: int) -> Layout:
     """Queues and workers side by side where there is room, else one above the other; jobs and the log share what is left."""
     wide = width >= WIDE
-    queue_lines = min(len(snapshot.queues), max(3, height // 3)) or 1
+    queue_lines = min(len(snapshot.queues), max(3, height // 4)) or 1
     worker_lines = min(len(snapshot.workers), max(1, height // 8)) or 1
     if wide:
         upper = max(queue_lines, worker_lines) + FRAME_LINES
         top = Layout(name="top", size=upper)
         top.split_row(
-            Layout(_panel("queues", _queues(snapshot, queue_lines)), ratio=4),
+            Layout(_panel(_title("queues", queue_lines, len(snapshot.queues)), _queues(snapshot, queue_lines)), ratio=4),
             Layout(_panel("workers", _workers(snapshot.workers, upper - FRAME_LINES, snapshot)), ratio=3),
         )
         above = [top]
     else:
         upper = queue_lines + worker_lines + 2 * FRAME_LINES
         above = [
-            Layout(_panel("queues", _queues(snapshot, queue_lines)), size=queue_lines + FRAME_LINES),
+            Layout(
+                _panel(_title("queues", queue_lines, len(snapshot.queues)), _queues(snapshot, queue_lines)),
+                size=queue_lines + FRAME_LINES,
+            ),
             Layout(_panel("workers", _workers(snapshot.workers, worker_lines, snapshot)), size=worker_lines + FRAME_LINES),
         ]
     left = height - 1 - upper
@@ -73,6 +76,10 @@ def draw(snapshot: Snapshot, lines: Sequence[Line], heading: Heading, width: int
 
 def _panel(title: str, body: RenderableType) -> Panel:
     return Panel(body, title=f"[bold]{title}[/]", title_align="left", border_style="bright_black", box=box.ROUNDED, padding=(0, 1))
+
+
+def _title(name: str, shown: int, there: int) -> str:
+    return f"{name} [not bold](the {shown} busiest of {there})[/]" if shown < there else name
 
 
 def _table() -> Table:
@@ -102,7 +109,10 @@ def _queues(snapshot: Snapshot, most: int) -> Table:
     columns = ("pending", "scheduled", "processing", "succeeded", "failed")
     for name in (*columns, "per second"):
         rows.add_column(name, no_wrap=True, justify="right")
-    for one in snapshot.queues[:most]:
+    shown = snapshot.queues
+    if len(shown) > most:
+        shown = sorted(shown, key=lambda one: (-snapshot.rates.get(one.queue_id, 0.0), -one.processing - one.pending))[:most]
+    for one in shown:
         title = Text(one.queue, style="" if one.is_active else "yellow")
         if not one.is_active:
             title.append(" paused")
@@ -140,13 +150,13 @@ def _workers(workers: Sequence[Worker], most: int, snapshot: Snapshot) -> Table:
 
 def _jobs(snapshot: Snapshot, most: int, *, wide: bool) -> Table:
     rows = _table()
-    rows.add_column("time", no_wrap=True)
+    rows.add_column("time", no_wrap=True, min_width=8)
     if wide:
         rows.add_column("id", no_wrap=True)
-    rows.add_column("type", no_wrap=True, overflow="ellipsis", min_width=14, max_width=24)
-    rows.add_column("queue", no_wrap=True, overflow="ellipsis", min_width=8, max_width=16)
+    rows.add_column("type", no_wrap=True, overflow="ellipsis", max_width=24 if wide else 16)
+    rows.add_column("queue", no_wrap=True, overflow="ellipsis", max_width=16 if wide else 10)
     rows.add_column("status", no_wrap=True, min_width=10)
-    rows.add_column("try", no_wrap=True, justify="right")
+    rows.add_column("try", no_wrap=True, justify="right", min_width=3)
     rows.add_column("took", no_wrap=True, justify="right", min_width=6)
     rows.add_column("", no_wrap=True, overflow="ellipsis", ratio=1)
     for job in _chosen(snapshot, most):
@@ -181,7 +191,7 @@ def _took(job: Job, snapshot: Snapshot) -> float | None:
 
 def _note(job: Job, snapshot: Snapshot) -> Text:
     if job.status is JobStatus.PROCESSING and job.progress is not None:
-        return _bar(job.progress, f"{job.progress:4.0%} {job.progress_message or ''}")
+        return Text(f"{job.progress:4.0%} ") + _bar(job.progress, job.progress_message or "")
     return Text(note(job, snapshot.at), style="red" if job.error is not None else "bright_black")
 
 

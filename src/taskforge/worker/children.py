@@ -53,8 +53,7 @@ class Child:
 class Children:
     """The idle and the busy ones. They are started when first needed: most workers need none."""
 
-    def __init__(self, app: str | None) -> None:
-        self._app = app
+    def __init__(self) -> None:
         self._idle: list[Child] = []
         self._busy: set[Child] = set()
         self._closed = False

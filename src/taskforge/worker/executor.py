@@ -17,7 +17,7 @@ from uuid import UUID
 
 from taskforge.domain import rules
 from taskforge.domain.job import Claimed, error_info
-from taskforge.domain.outcome import Crashed, Failure, Outcome, Success
+from taskforge.domain.outcome import Crashed, Failure, HandBackOutcome, Outcome, Success
 from taskforge.worker.children import ChildDied, Children
 from taskforge.worker.context import Channel, Context, Running, context_of, current
 from taskforge.worker.outcomes import raised, said, stopped
@@ -44,11 +44,13 @@ class Executor:
         slots: int,
         middleware: Sequence[Middleware] = (),
         failure_hooks: Sequence[FailureHook] = (),
-        app: str | None = None,
+        settled: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        """`complete` takes outcomes to be reported; `settled` waits until all of them have been."""
         self._registry = registry
         self._channel = channel
         self._complete = complete
+        self._settled = settled
         self._slots = slots
         self._middleware = tuple(middleware)
         self._failure_hooks = tuple(failure_hooks)
@@ -61,12 +63,14 @@ class Executor:
         self._idle: deque[asyncio.Future[None]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._threads: ThreadPoolExecutor | None = None
-        self._children = Children(app)
+        self._children = Children()
         self.freed = asyncio.Event()
         self.done = 0
 
     @property
     def free(self) -> int:
+        if self._suspects or self._alone is not None:
+            return 0
         return self._slots - len(self.running) - len(self._waiting) - len(self._suspects) - self._lingering
 
     @property
@@ -82,7 +86,18 @@ class Executor:
     def add(self, jobs: Sequence[Claimed]) -> None:
         for job in jobs:
             (self._suspects if job.crashes else self._waiting).append(job)
+        if self._suspects:
+            self._make_room()
         self._wake()
+
+    def _make_room(self) -> None:
+        """Keep one job that crashed a worker before, and hand back the others that have not started: should it crash this one
+        too, they would be taken for what killed it."""
+        kept, *others = self._suspects
+        for job in (*self._waiting, *others):
+            self._complete(Completion(job, HandBackOutcome("another job must run alone")))
+        self._waiting.clear()
+        self._suspects = deque([kept])
 
     def take_back(self) -> list[Claimed]:
         """Jobs that have not started; they leave the executor."""
@@ -123,18 +138,16 @@ class Executor:
             self.freed.set()
 
     def _next(self) -> Claimed | None:
-        """The next job to start. One that crashed a worker before runs alone if it can, so that it takes no other job with it."""
+        """The next job to start. One that crashed a worker before starts when nothing else runs, or its patience is over."""
         if self._alone is not None:
             return None
         if self._suspects:
             now = time.monotonic()
             self._suspect_since = self._suspect_since or now
-            patience_over = now - self._suspect_since > ISOLATION_SECONDS
-            if not self.running or patience_over:
+            if not self.running or now - self._suspect_since > ISOLATION_SECONDS:
                 self._suspect_since = None
                 job = self._suspects.popleft()
-                if not patience_over:
-                    self._alone = job.fence
+                self._alone = job.fence
                 return job
             return None
         return self._waiting.popleft() if self._waiting else None
@@ -169,15 +182,13 @@ class Executor:
         if handler is None:
             return Failure(error_info("NoHandler", f"this worker has no handler for {claimed.job_type!r} any more"))
         try:
+            if self._alone == claimed.fence and self._settled is not None:
+                await self._settled()  # what has ended must be known before a crash can make it look unfinished
             arguments = handler.decode(claimed.payload)
             if self._middleware:
                 value = await self._through(running, handler, arguments)
             elif handler.kind == "async":
-                value = (
-                    await handler.invoke(context_of(running), *arguments)
-                    if handler.takes_context
-                    else await handler.invoke(*arguments)
-                )
+                value = await (handler.invoke(context_of(running), *arguments) if handler.takes_context else handler.invoke(*arguments))
             else:
                 value = await self._outside(running, handler, arguments)
             if value is None:

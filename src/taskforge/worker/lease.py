@@ -124,6 +124,7 @@ class Keeper:
         self._charge = charge
         self._hear = hear
         self._process: asyncio.subprocess.Process | None = None
+        self._health = Health()
 
     async def run(self) -> None:
         """Until cancelled, or until the lease is lost."""
@@ -146,7 +147,7 @@ class Keeper:
         )
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(msgspec.json.encode(self._charge) + b"\n")
+        process.stdin.write(msgspec.json.encode(self._charge) + b"\n" + msgspec.json.encode(self._health) + b"\n")
         while line := await process.stdout.readline():
             word = msgspec.json.decode(line, type=Word)
             self._hear(word)
@@ -158,6 +159,8 @@ class Keeper:
         return True
 
     def tell(self, health: Health) -> None:
+        """Also for a process that has yet to start."""
+        self._health = health
         if self._process is not None and self._process.stdin is not None and not self._process.stdin.is_closing():
             self._process.stdin.write(msgspec.json.encode(health) + b"\n")
 

@@ -75,6 +75,7 @@ class Worker:
             slots=options.slots,
             middleware=middleware,
             failure_hooks=failure_hooks,
+            settled=self.finisher.drained,
         )
         self.registered: Registered | None = None
         self.ready = asyncio.Event()
@@ -148,6 +149,7 @@ class Worker:
         self._kept.clear()
         self._lost_lease = asyncio.get_running_loop().create_future()
         self._keeper = keeper = self._make_keeper(incarnation, self._hear)
+        keeper.tell(Health(self._healthy))
         keeping = asyncio.create_task(keeper.run())
         working: list[asyncio.Task[Any]] = [
             asyncio.create_task(self.finisher.run()),

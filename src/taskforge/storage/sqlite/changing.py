@@ -108,9 +108,8 @@ def _place(transaction: Transaction, row: Any, standing: Standing, move: Place) 
     else:
         fence = row["fence"]
         transaction.execute(f"delete from {'ready' if row['due'] is None else 'waiting'} where fence = ?", (fence,))  # noqa: S608
-    now, payload = transaction.now, codec.maybe_text(move.payload)
-    arguments = (queue.number, move.priority, payload, move.clear_origin, standing.status.is_final, now, row["id"])
-    deadline, expires = transaction.execute(sql("rewrite"), arguments).fetchone()
+    now = transaction.now
+    deadline, expires = _rewrite(transaction, row, standing, move, queue.number)
     # A start-by time counts until the first start.
     until = codec.earlier(deadline, expires) if codec.epoch(fence) == 1 else deadline
     due: int | None = codec.at(move.at, now)
@@ -130,6 +129,21 @@ def _place(transaction: Transaction, row: Any, standing: Standing, move: Place) 
     )
     transaction.wakes = True
     return JobStatus.PENDING
+
+
+def _rewrite(transaction: Transaction, row: Any, standing: Standing, move: Place, queue: int) -> tuple[int | None, int | None]:
+    """Bring the facts up to date and return the deadline and the expiry that hold now."""
+    deadline, expires, now = row["deadline"], row["expires_at"], transaction.now
+    if standing.status.is_final:
+        deadline, expires = (None if time is not None and time <= now else time for time in (deadline, expires))
+    payload = row["payload"] if move.payload is None else move.payload.decode()
+    origin = None if move.clear_origin else row["origin_queue"]
+    after = (queue, move.priority, payload, origin, deadline, expires)
+    before = (row["queue"], row["priority"], row["payload"], row["origin_queue"], row["deadline"], row["expires_at"])
+    # Most retries change none of them, and a row that is written anew is a page that is written anew.
+    if after != before:
+        transaction.execute(sql("rewrite"), (*after, row["id"]))
+    return deadline, expires
 
 
 def _take_unique_key(transaction: Transaction, row: Any) -> None:

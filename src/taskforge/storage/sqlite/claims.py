@@ -15,9 +15,6 @@ from taskforge.storage.sqlite.gates import Gates
 from taskforge.storage.sqlite.keeper import Reach, sql
 from taskforge.storage.sqlite.transaction import Transaction
 
-_TAKE, _MOVE, _MOVE_PLAIN, _LEAVE = (sql(name) for name in ("take", "take_into", "take_into_plain", "take_from"))
-_HEADS, _TURNS, _TAKE_MANY, _MOVE_MANY = (sql(name) for name in ("heads", "turns", "take_many", "take_many_into"))
-
 Share = tuple[OpenLane, int, bytes]
 """A lane, and turn and fence of the last job to take from it."""
 Taken = tuple[int, bytes, Claimed]
@@ -45,7 +42,7 @@ class Claimer:
     def claim(self, limit: int) -> list[Claimed]:
         """The cost is one look at the head of each lane, plus the jobs taken; lanes that other workers serve are not looked at."""
         lanes = self._lanes
-        heads = self._transaction.execute(_HEADS, (self._numbers, self._worker)).fetchall()
+        heads = self._transaction.execute(sql("heads"), (self._numbers, self._worker)).fetchall()
         claimed: list[Claimed] = []
         for _, tier in groupby(heads, key=lambda head: lanes[head[0]].tier):
             left = limit - len(claimed)
@@ -101,7 +98,7 @@ class Claimer:
         """(turn, fence) of a lane's jobs in order. Each piece is read to its end: no cursor stays open across the deletes."""
         turn, fence = -1, b""
         while True:
-            rows = self._transaction.execute(_TURNS, (lane.number, turn, fence, self._worker, piece)).fetchall()
+            rows = self._transaction.execute(sql("turns"), (lane.number, turn, fence, self._worker, piece)).fetchall()
             yield from rows
             if len(rows) < piece:
                 return
@@ -113,15 +110,15 @@ class Claimer:
         if limit <= 0:
             return []
         execute = self._transaction.execute
-        rows: list[Row] = execute(_TAKE, (lane.number, self._worker, limit)).fetchall()
+        rows: list[Row] = execute(sql("take"), (lane.number, self._worker, limit)).fetchall()
         if not rows:
             return []
         fence, turn = rows[-1][:2]
         # Facts that matter here are rare; where no job has any, the second visit to the facts is spared (0.5 µs a job).
-        statement = _MOVE if any(row[5] is not None or row[6] is not None for row in rows) else _MOVE_PLAIN
+        statement = sql("take_into") if any(row[5] is not None or row[6] is not None for row in rows) else sql("take_into_plain")
         head = (lane.number, turn, fence, self._worker)
         moved = execute(statement, (*head, *self._terms(lane))).rowcount
-        gone = execute(_LEAVE, head).rowcount
+        gone = execute(sql("take_from"), head).rowcount
         _check(len(rows), moved, gone)
         self._gates.use(lane, len(rows))
         return self._claimed(lane, rows)
@@ -131,8 +128,8 @@ class Claimer:
         execute = self._transaction.execute
         lanes = codec.json([(lane.number, turn) for lane, turn, _ in shares])
         arguments = (lanes, b"".join([fence for _, _, fence in shares]), self._worker)
-        rows = execute(_TAKE_MANY, arguments).fetchall()
-        moved = execute(_MOVE_MANY, (*arguments, *self._terms(shares[0][0]))).rowcount
+        rows = execute(sql("take_many"), arguments).fetchall()
+        moved = execute(sql("take_many_into"), (*arguments, *self._terms(shares[0][0]))).rowcount
         gone = execute(sql("leave_ready"), (b"".join([row[0] for row in rows]), codec.positions(len(rows)))).rowcount
         _check(len(rows), moved, gone)
         by_lane = groupby(rows, key=itemgetter(10))

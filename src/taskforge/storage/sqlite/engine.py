@@ -66,7 +66,7 @@ class SqliteEngine:
         await asyncio.get_running_loop().run_in_executor(None, self._prepare, migrate)
         self._writer.start()
         self._readers.start()
-        atexit.register(self._stop)
+        atexit.register(self._exit)
 
     def _prepare(self, migrate: bool) -> None:
         try:
@@ -81,13 +81,17 @@ class SqliteEngine:
             raise translated(error) from error
 
     async def close(self) -> None:
-        self._signals.stop()
         # Away from the event loop: the last group may be waiting for another process, and its callers for this loop.
-        await asyncio.get_running_loop().run_in_executor(None, self._stop)
-        atexit.unregister(self._stop)
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, self._writer.stop)
+        self._signals.stop()  # after the last commit, which still tells the others
+        await loop.run_in_executor(None, self._readers.stop)
+        atexit.unregister(self._exit)
 
-    def _stop(self) -> None:
+    def _exit(self) -> None:
+        """The interpreter ends without a `close`: what is queued is still written, and nothing is left open."""
         self._writer.stop()
+        self._signals.stop()
         self._readers.stop()
 
     async def now(self) -> datetime:

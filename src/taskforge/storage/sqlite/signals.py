@@ -78,12 +78,13 @@ class Signals:
         self._socket = bound
 
     def _end(self) -> None:
-        if self._poll is not None:
+        alive = self._loop is not None and not self._loop.is_closed()
+        if self._poll is not None and alive:
             self._poll.cancel()
-            self._poll = None
+        self._poll = None
         bound, self._socket = self._socket, None
         if bound is not None:
-            if self._loop is not None and not self._loop.is_closed():
+            if self._loop is not None and alive:
                 self._loop.remove_reader(bound.fileno())
             bound.close()
             with contextlib.suppress(OSError):

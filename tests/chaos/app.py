@@ -1,0 +1,161 @@
+"""The app that the fleets run, as `taskforge worker tests.chaos.app:forge`. Its handlers and its work source write down what
+happens, each process in a file of its own.
+
+CHAOS_TWIN breaks it on purpose: a patch made here, never a setting of the product, that the tests must catch.
+"""
+
+import asyncio
+import ctypes
+import json
+import os
+import resource
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import psutil
+
+from taskforge import Context, TaskForge
+from taskforge.domain.execution import Beat
+from taskforge.domain.ids import epoch_of, job_of
+from taskforge.domain.outcome import Crashed, HandBackOutcome, decide
+from taskforge.operations import upkeep
+from taskforge.worker.executor import Executor
+from taskforge.worker.source import Completion, EngineSource
+from taskforge.worker.worker import Worker
+
+forge = TaskForge()
+forge.queue("default", max_retries=50, max_crashes=1_000, retry_delay_seconds=0.05, retry_jitter=0)
+forge.queue("pills", max_retries=50, retry_delay_seconds=0.05, retry_jitter=0, dead_letter_queue="dead")
+
+_file = os.open(Path(os.environ.get("CHAOS_FOLDER", "/tmp")) / f"{os.getpid()}.history", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+
+def record(what: str, fence: UUID, **more: Any) -> None:
+    """One line in one write: a kill leaves whole lines only."""
+    line = {"what": what, "job": str(job_of(fence)), "epoch": epoch_of(fence), "pid": os.getpid(), "at": time.time(), **more}
+    os.write(_file, json.dumps(line).encode() + b"\n")
+
+
+# --- Handlers: each returns its fencing token, so that the store says whose result it kept ---
+
+
+@forge.job(timeout=60)
+async def work(ctx: Context, seconds: float) -> int:
+    record("start", ctx.job.fence)
+    await asyncio.sleep(seconds)
+    record("end", ctx.job.fence)
+    return ctx.fencing_token
+
+
+@forge.job(timeout=60)
+async def hold(ctx: Context, seconds: float) -> int:
+    """Long the first time, reporting progress; short when it is given to another."""
+    record("start", ctx.job.fence)
+    try:
+        until = time.monotonic() + (seconds if ctx.fencing_token == 1 else 0.1)
+        while time.monotonic() < until:
+            ctx.progress(0.5, f"epoch {ctx.fencing_token}")
+            await asyncio.sleep(0.1)
+    except asyncio.CancelledError:
+        record("cancelled", ctx.job.fence)
+        raise
+    record("end", ctx.job.fence)
+    return ctx.fencing_token
+
+
+@forge.job(queue="pills", timeout=60)
+async def segfault(ctx: Context) -> None:
+    record("start", ctx.job.fence)
+    ctypes.string_at(0)
+
+
+@forge.job(queue="pills", timeout=60)
+async def leave(ctx: Context) -> None:
+    record("start", ctx.job.fence)
+    os._exit(9)
+
+
+@forge.job(queue="pills", timeout=60)
+async def devour(ctx: Context) -> None:
+    """Takes all the memory it may have, and ends as the kernel ends those that do."""
+    record("start", ctx.job.fence)
+    most = psutil.Process().memory_info().vms + (200 << 20)
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    taken = []
+    try:
+        while True:
+            taken.append(bytearray(1 << 20))
+    except MemoryError:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@forge.job(queue="hogs", timeout=60)
+async def hog(ctx: Context, seconds: float) -> int:
+    """A C call that does not let go of the GIL: neither the loop nor any thread of this process runs meanwhile."""
+    record("start", ctx.job.fence)
+    ctypes.PyDLL(None).usleep(int(seconds * 1_000_000))
+    return ctx.fencing_token
+
+
+@forge.job(queue="pills", timeout=60)
+async def careful(ctx: Context, number: int) -> None:
+    record("start", ctx.job.fence)
+
+
+# --- What workers were told ---
+
+
+class Witness(EngineSource):
+    async def complete(self, completions: Sequence[Completion]) -> list[UUID]:
+        lost = await super().complete(completions)
+        refused = set(lost)
+        for one in completions:
+            said = "refused" if one.job.fence in refused else "accepted"
+            record(said, one.job.fence, outcome=type(one.outcome).__name__)
+        return lost
+
+    async def beat(self, beats: Sequence[Beat]) -> list[UUID]:
+        lost = await super().beat(beats)
+        for fence in lost:
+            record("beat refused", fence)
+        return lost
+
+
+def _break(twin: str) -> None:
+    if twin == "never rescues":
+
+        async def rescue(self: upkeep.Upkeep) -> int:
+            return 0
+
+        upkeep.Upkeep.rescue = rescue  # type: ignore[method-assign]
+    elif twin == "deaf to lost leases":
+        interrupt = Executor.interrupt
+
+        def deaf(self: Executor, fence: UUID, why: str) -> None:
+            if why != "lost":
+                interrupt(self, fence, why)
+
+        Executor.interrupt = deaf  # type: ignore[method-assign]
+    elif twin == "counts no crashes":
+
+        def lenient(job: Any, outcome: Any, policy: Any, chance: float) -> Any:
+            return decide(job, HandBackOutcome() if isinstance(outcome, Crashed) else outcome, policy, chance)
+
+        upkeep.decide = lenient
+    elif twin == "hands nothing back":
+
+        async def rush(self: Worker, leftover: object) -> None:
+            os._exit(0)
+
+        Worker._wind_down = rush  # type: ignore[method-assign]
+
+
+if "CHAOS_FOLDER" in os.environ:
+    import taskforge.sdk.app
+
+    taskforge.sdk.app.EngineSource = Witness  # type: ignore[misc]
+_break(os.environ.get("CHAOS_TWIN", ""))

@@ -1,0 +1,3 @@
+from tests.chaos.fleet import store
+
+__all__ = ["store"]

@@ -1,0 +1,179 @@
+"""Real worker processes on one store, to be killed, frozen and stopped; and the load they work on."""
+
+import asyncio
+import contextlib
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any, Self
+from uuid import UUID
+
+import psutil
+import pytest
+
+from taskforge import TaskForge
+from taskforge.domain.query import QueueStats
+from taskforge.sdk.jobs import JobFunction
+from taskforge.settings import PROJECT
+from tests.chaos.history import History
+
+LEASE = 1.0
+GRACE = 2.0
+ROOT = Path(__file__).parents[2]
+
+
+class Fleet:
+    def __init__(self, folder: Path, twin: str = "", **store: str) -> None:
+        """`store` says where the jobs are: url, and schema on PostgreSQL."""
+        self.folder = folder
+        settings: dict[str, Any] = {
+            **store,
+            "lease_seconds": LEASE,
+            "grace_seconds": GRACE,
+            "upkeep_seconds": 0.1,
+            "poll_seconds": 0.3,
+        }
+        self.forge = TaskForge(**settings)
+        flags = {f"TASKFORGE_{name.upper()}": str(value) for name, value in settings.items()}
+        self._environment = {**os.environ, **flags, "CHAOS_FOLDER": str(folder), "CHAOS_TWIN": twin}
+        self.alive: list[subprocess.Popen[bytes]] = []
+        self.history = History(folder)
+        self.acknowledged: set[UUID] = set()
+        self._log = (folder / "workers.log").open("ab")
+
+    async def __aenter__(self) -> Self:
+        from tests.chaos import app
+
+        # The same handlers and queues, without the app's witness: this side only enqueues and looks.
+        self.forge.registry, self.forge._declared = app.forge.registry, app.forge._declared
+        await self.forge.engine()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for process in self.alive:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            process.wait()
+        await self.forge.close()
+        self._log.close()
+
+    def function(self, name: str) -> JobFunction[..., Any]:
+        handler = self.forge.registry.get(name)
+        assert handler is not None
+        return JobFunction(self.forge, handler)
+
+    # --- Processes ---
+
+    def start(self, *options: str, slots: int = 8) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "taskforge.cli", "worker", "tests.chaos.app:forge", "--slots", str(slots), *options]
+        process = subprocess.Popen(command, cwd=ROOT, env=self._environment, stdout=self._log, stderr=self._log)
+        self.alive.append(process)
+        return process
+
+    async def ready(self) -> None:
+        """Until every process that was started has claimed or could."""
+        engine = await self.forge.engine()
+        async with asyncio.timeout(40):
+            while True:
+                online = {worker.pid for worker in await engine.workers([PROJECT]) if worker.status == "online"}
+                if {process.pid for process in self.alive} <= online:
+                    return
+                await asyncio.sleep(0.05)
+
+    def kill(self, process: subprocess.Popen[bytes]) -> None:
+        process.kill()
+        self.history.kills[process.pid] = time.time()
+        process.wait()
+        self.alive.remove(process)
+
+    async def restarting(self, *options: str, slots: int) -> None:
+        """As a service manager does: whoever ends is started again, until cancelled."""
+        mine = [self.start(*options, slots=slots)]
+        while True:
+            await asyncio.sleep(0.05)
+            for process in mine:
+                if process.poll() is not None:
+                    self.alive.remove(process)
+                    mine.remove(process)
+                    mine.append(self.start(*options, slots=slots))
+
+    # --- Load ---
+
+    async def load(self, per_second: int, seconds: tuple[float, ...]) -> None:
+        """Enqueue at this rate until cancelled; what was acknowledged is remembered."""
+        work = self.function("work")
+        number = 0
+        began = time.monotonic()
+        while True:
+            wanted = int((time.monotonic() - began) * per_second) - number
+            if wanted > 0:
+                calls = [(seconds[(number + index) % len(seconds)],) for index in range(wanted)]
+                self.acknowledged |= {handle.id for handle in await asyncio.shield(work.enqueue_many(calls))}
+                number += wanted
+            await asyncio.sleep(0.05)
+
+    async def enqueue(self, name: str, *calls: tuple[Any, ...]) -> list[UUID]:
+        handles = [handle.id for handle in await self.function(name).enqueue_many(calls)]
+        self.acknowledged |= set(handles)
+        return handles
+
+    async def stats(self, queue: str = "default") -> QueueStats:
+        [found] = [one for one in await (await self.forge.engine()).stats([PROJECT]) if one.queue == queue]
+        return found
+
+    async def drained(self, patience: float = 40.0) -> bool:
+        """Whether every job of the default queue ended in time."""
+        give_up = time.monotonic() + patience
+        while time.monotonic() < give_up:
+            stats = await self.stats()
+            if not stats.pending and not stats.scheduled and not stats.processing:
+                return True
+            await asyncio.sleep(0.1)
+        return False
+
+    async def violations(self) -> list[str]:
+        return await self.history.violations(await self.forge.engine(), self.acknowledged)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, str]]:
+    if request.param == "sqlite":
+        yield {"url": f"sqlite:///{tmp_path}/jobs.db"}
+    else:
+        yield {"url": request.getfixturevalue("postgres_url"), "schema": f"chaos_{secrets.token_hex(6)}"}
+
+
+@contextlib.asynccontextmanager
+async def beside(*tasks: Any) -> AsyncIterator[None]:
+    """Run these while the body does; should one fail, so does the body's test."""
+    running = [asyncio.ensure_future(task) for task in tasks]
+    try:
+        yield
+        for task in running:
+            if task.done():
+                task.result()
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+def freeze(process: subprocess.Popen[bytes]) -> None:
+    """The worker process alone, not its lease keeper: that one must notice."""
+    process.send_signal(signal.SIGSTOP)
+    while psutil.Process(process.pid).status() != psutil.STATUS_STOPPED:
+        time.sleep(0.001)
+
+
+def thaw(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGCONT)
+
+
+def bound(n: int) -> str:
+    """What a zero among n means: the 95 % bound."""
+    return f"0 of {n:,} (95 %: < {3 / max(n, 1):.2%})"

@@ -1,0 +1,92 @@
+"""Runs the real command in real processes, in a folder and on a store of its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+PATIENCE = 30.0
+COMMAND = [sys.executable, "-m", "taskforge.cli"]
+
+
+class Shell:
+    def __init__(self, folder: Path, url: str | None = None) -> None:
+        self.folder = folder
+        self.environment = {name: value for name, value in os.environ.items() if not name.startswith("TASKFORGE_")}
+        self.environment |= {"PYTHONUNBUFFERED": "1", "COLUMNS": "200"}
+        if url is not None:
+            self.environment["TASKFORGE_URL"] = url
+
+    def run(self, *words: str, status: int = 0, text: str | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [*COMMAND, *words],
+            cwd=self.folder,
+            env=self.environment | environment,
+            input=text,
+            stdin=subprocess.DEVNULL if text is None else None,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert done.returncode == status, f"{words}: status {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    def json(self, *words: str, status: int = 0) -> Any:
+        """The document, which must be all there is on standard output."""
+        return json.loads(self.run(*words, "--json", status=status).stdout)
+
+    def error(self, *words: str) -> str:
+        """What a failing command says: one error and one next step, and nothing that looks like a result."""
+        done = self.run(*words, status=2)
+        assert done.stdout == ""
+        lines = done.stderr.splitlines()
+        assert lines[0].startswith("error "), lines
+        assert lines[-1].startswith("next "), lines
+        return done.stderr
+
+    @contextmanager
+    def started(self, *words: str) -> Iterator["Process"]:
+        output = self.folder / f"output-{time.monotonic_ns()}"
+        with output.open("wb") as sink:
+            process = subprocess.Popen([*COMMAND, *words], cwd=self.folder, env=self.environment, stdout=sink, stderr=sink)
+        try:
+            yield Process(process, output)
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+
+
+class Process:
+    def __init__(self, process: subprocess.Popen[bytes], output: Path) -> None:
+        self._process = process
+        self._output = output
+
+    @property
+    def text(self) -> str:
+        return self._output.read_text(encoding="utf-8")
+
+    def signal(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def until(self, wanted: str) -> None:
+        """Wait until it has said this."""
+        until(lambda: wanted in self.text or self._process.poll() is not None, lambda: self.text)
+        assert wanted in self.text, self.text
+
+    def ended(self) -> int:
+        return self._process.wait(PATIENCE)
+
+
+def until(condition: Callable[[], bool], told: Callable[[], str] = lambda: "") -> None:
+    give_up = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < give_up, told()
+        time.sleep(0.02)

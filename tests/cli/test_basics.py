@@ -1,0 +1,54 @@
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+from taskforge.version import __version__
+from tests.cli.shell import COMMAND, Shell
+
+
+def test_help_takes_less_than_200_ms(tmp_path: Path) -> None:
+    """Processor time, and the best of several: other tests share the machine."""
+    spent = []
+    for _ in range(4):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run([*COMMAND, "--help"], cwd=tmp_path, capture_output=True, text=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert "Begin with" in done.stdout
+    assert min(spent) < 0.2, spent
+
+
+def test_help_loads_nothing_that_a_command_needs() -> None:
+    code = "import sys; sys.argv = ['taskforge', '--help']\nfrom taskforge.cli import main\ntry: main()\nexcept SystemExit: pass\n"
+    code += "print([name for name in sys.modules if name.startswith(('taskforge.sdk', 'taskforge.storage', 'asyncpg', 'sqlite3'))])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_version(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    assert shell.run("version").stdout.startswith(f"taskforge {__version__} on Python")
+    assert shell.json("version")["taskforge"] == __version__
+    assert shell.run("--version").stdout.strip() == __version__
+
+
+def test_migrate_makes_a_store(tmp_path: Path) -> None:
+    shell = Shell(tmp_path, f"sqlite:///{tmp_path}/new.db")
+    assert "up to date" in shell.run("migrate").stdout
+    assert shell.json("migrate")["status"] == "up to date"
+    assert shell.json("queues", "list") == {"queues": []}
+
+
+def test_config_check_tells_where_each_setting_came_from(shell: Shell) -> None:
+    (shell.folder / "taskforge.toml").write_text("lease_seconds = 20\npoll_seconds = 3\n")
+    shell.environment["TASKFORGE_POLL_SECONDS"] = "2"
+    settings = shell.json("config", "check", "--schema", "mine", "--connect")
+    found = {name: (one["value"], one["source"]) for name, one in settings["settings"].items()}
+    assert found["schema"] == ("mine", "flag")
+    assert found["poll_seconds"] == (2, "environment")
+    assert found["lease_seconds"] == (20, "file")
+    assert found["grace_seconds"] == (25, "default")
+    assert found["url"][1] == "environment"
+    assert settings["store_answered_ms"] >= 0
+    assert "environment" in shell.run("config", "check").stdout

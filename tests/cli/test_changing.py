@@ -1,0 +1,68 @@
+import json
+
+from tests.cli.shell import Shell, until
+
+
+def test_enqueue_takes_all_its_options(shell: Shell) -> None:
+    assert "enqueued" in shell.run("enqueue", "letter", "--payload", '{"to": "a"}').stdout
+    made = shell.json("enqueue", "letter", "--priority", "7", "--delay", "2h", "--unique", "one", "--tag", "a", "--tag", "b")
+    again = shell.json("enqueue", "letter", "--unique", "one")
+    assert again == {"id": made["id"], "existed": True}
+    job = shell.json("jobs", "show", made["id"])["job"]
+    assert (job["status"], job["priority"], job["tags"], job["unique_key"]) == ("scheduled", 7, ["a", "b"], "one")
+    piped = shell.run("enqueue", "letter", "--payload", "-", "--at", "2020-01-01T00:00", text='{"to": "b"}', status=0)
+    assert "enqueued" in piped.stdout
+
+
+def test_enqueue_waits_no_longer_than_asked(shell: Shell) -> None:
+    said = shell.error("enqueue", "letter", "--wait", "--timeout", "200ms")
+    assert "has not ended after 0.2 s" in said
+    assert "taskforge jobs show" in said
+
+
+def test_queues_are_created_paused_and_resumed(shell: Shell) -> None:
+    assert "created letters" in shell.run("queues", "create", "letters").stdout
+    words = ("queues", "create", "bills", "--priority", "3", "--dead-letter-queue", "letters", "--set", "rate_limit=60")
+    made = shell.json(*words)["queue"]
+    assert (made["priority"], made["settings"]["rate_limit"]) == (3, 60)
+    assert made["settings"]["dead_letter_queue_id"] is not None
+    assert "letters is paused" in shell.run("queues", "pause", "letters", made["id"]).stdout
+    assert "queues resume letters" in shell.error("enqueue", "letter", "--queue", "letters")
+    assert [queue["is_active"] for queue in shell.json("queues", "resume", "letters", "bills")["queues"]] == [True, True]
+
+
+def test_jobs_are_cancelled_and_retried_by_id(own: Shell) -> None:
+    jobs = {job["job_type"]: job["id"] for job in own.json("jobs", "list")["jobs"]}
+    assert "cancelled" in own.run("jobs", "cancel", jobs["letter"]).stdout
+    assert "asked to stop" in own.run("jobs", "cancel", jobs["busy"]).stdout
+    answers = own.json("jobs", "retry", jobs["letter"], jobs["bad"], jobs["good"], status=2)
+    assert (answers["changed"], answers["refused"]) == (2, 1)
+    assert "only failed and cancelled jobs can" in answers["jobs"][2]["error"]
+    refused = own.run("jobs", "cancel", jobs["good"], status=2)
+    assert "only unfinished jobs can" in refused.stderr
+
+
+def test_jobs_are_cancelled_and_retried_by_filter(own: Shell) -> None:
+    assert "pass --yes" in own.error("jobs", "cancel", "--queue", "emails")
+    assert "4 changed" in own.run("jobs", "cancel", "--queue", "emails", "--yes").stdout
+    # Without a status, retrying means what failed: what was cancelled was cancelled on purpose.
+    assert own.json("jobs", "retry", "--all", "--yes") == {"changed": 1, "refused": 0, "jobs": []}
+    assert own.json("jobs", "retry", "--status", "cancelled", "--type", "letter", "--yes")["changed"] == 3
+
+
+def test_a_worker_is_listed_drained_and_taken_back(own: Shell) -> None:
+    text = own.run("workers", "list").stdout
+    for word in ("anna", "online", "1/4", "12 %", "64 MB"):
+        assert word in text
+    assert "takes nothing new; 1 jobs still run" in own.run("workers", "drain", "anna").stdout
+    assert own.json("workers", "list")["workers"][0]["status"] == "draining"
+    assert own.json("workers", "drain", "anna", "--off")["worker"]["drain_mode"] is False
+
+
+def test_tail_follows_what_happens(own: Shell) -> None:
+    with own.started("jobs", "tail", "--lines", "1", "--queue", "emails", "--json", "--seconds", "20") as tail:
+        tail.until("letter")
+        own.run("jobs", "cancel", "--queue", "emails", "--type", "later", "--yes")
+        until(lambda: tail.text.count("\n") == 2, lambda: tail.text)
+        change = json.loads(tail.text.splitlines()[-1])
+    assert (change["job_type"], change["before"], change["status"]) == ("later", "scheduled", "cancelled")

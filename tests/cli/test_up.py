@@ -1,0 +1,124 @@
+"""`taskforge up` where nobody watches, and on a terminal."""
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.shell import COMMAND, PATIENCE, Shell, until
+
+APP = """
+from taskforge import TaskForge
+forge = TaskForge("sqlite:///mine.db")
+@forge.job()
+async def greet(name: str) -> str:
+    return "GREETING " + name
+"""
+# The terminal becomes the process's own, so that Ctrl-C reaches it as a signal.
+ON_ITS_TERMINAL = "import os, sys; os.login_tty(0); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+
+
+def test_the_demo_runs_where_nobody_watches(tmp_path: Path) -> None:
+    done = Shell(tmp_path).run("up", "--seconds", "3")
+    assert re.search(r"pending \d+ +scheduled \d+ +processing \d+ +succeeded \d+ .*jobs/s", done.stdout), done.stdout
+    assert re.search(r"stopped cleanly in [\d.]+ s: [1-9]\d* succeeded", done.stdout), done.stdout
+    assert "\x1b" not in done.stdout
+    assert len(list(tmp_path.glob(".taskforge/demo-*/taskforge.db"))) == 1
+
+
+def test_a_bounded_run_ends_in_one_document(tmp_path: Path) -> None:
+    ended = Shell(tmp_path, "sqlite:///in-use.db").json("up", "--seconds", "1")
+    assert ended["how"] == "stopped cleanly"
+    assert ended["jobs"]["succeeded"] > 0
+    assert not (tmp_path / "in-use.db").exists()  # the demo keeps away from a store that is in use
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(100, 30), (160, 50)])
+def test_the_live_view_fits_its_terminal_and_ctrl_c_stops_it(tmp_path: Path, columns: int, lines: int) -> None:
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+    environment = {name: value for name, value in Shell(tmp_path).environment.items() if name != "COLUMNS"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", ON_ITS_TERMINAL, *COMMAND[1:], "up"],
+        cwd=tmp_path,
+        env=environment | {"TERM": "xterm-256color"},
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+    )
+    os.close(follower)
+    try:
+        seen = _read(leader, until=lambda text: "send_email" in text and "succeeded" in text and "online" in text)
+        frames = [frame for frame in seen.split("\x1b[H")[:-1] if "queues" in frame]
+        assert frames
+        for frame in frames:
+            rows = _plain(frame).splitlines()
+            assert len(rows) <= lines
+            assert max(len(row) for row in rows) <= columns
+        time.sleep(1)
+        os.write(leader, b"\x03")
+        rest = _read(leader, until=lambda text: "look at them" in text)
+        assert process.wait(PATIENCE) == 0
+        assert "\x1b[?1049l" in rest  # the screen that was there before is back
+        assert "stopped cleanly" in _plain(rest)
+        assert "Traceback" not in seen + rest
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        os.close(leader)
+
+
+def test_an_app_runs_beside_the_view_of_it(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(APP)
+    shell = Shell(tmp_path)
+    with shell.started("up", "app:forge") as process:
+        process.until("app:forge on sqlite:///mine.db")
+        done = shell.run("enqueue", "greet", "--payload", '{"name": "anna"}', "--wait", "--url", "sqlite:///mine.db")
+        assert "GREETING anna" in done.stdout
+        process.signal(signal.SIGINT)
+        assert process.ended() == 0
+        assert "stopped cleanly" in process.text
+
+
+def test_reload_starts_anew_when_a_file_changes(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(APP)
+    shell = Shell(tmp_path)
+    words = ("enqueue", "greet", "--payload", '{"name": "anna"}', "--wait", "--url", "sqlite:///mine.db")
+    with shell.started("up", "app:forge", "--reload") as process:
+        process.until("app:forge on sqlite:///mine.db")
+        (tmp_path / "app.py").write_text(APP.replace("GREETING", "HELLO"))
+        process.until("app.py changed")
+        until(lambda: process.text.count("app:forge on") == 2, lambda: process.text)
+        assert "HELLO anna" in shell.run(*words).stdout
+        process.signal(signal.SIGTERM)
+        assert process.ended() == 0
+    assert "no app to watch" in shell.error("up", "--reload")
+
+
+def _read(leader: int, *, until: Callable[[str], bool]) -> str:
+    data, text, give_up = b"", "", time.monotonic() + PATIENCE
+    while not until(_plain(text)):
+        assert time.monotonic() < give_up, _plain(text)[-4_000:]
+        if select.select([leader], [], [], 0.2)[0]:
+            try:
+                data += os.read(leader, 65_536)
+            except OSError:  # the other end is closed
+                break
+            text = data.decode(errors="replace")
+    return text
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text).replace("\r", "")

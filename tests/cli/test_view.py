@@ -1,0 +1,95 @@
+"""Pure parts: how times are read and how the view is drawn."""
+
+import io
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from taskforge.cli.moments import ago, instant, seconds, span
+from taskforge.cli.snapshot import Snapshot
+from taskforge.cli.view import Heading, Line, draw
+from taskforge.domain.errors import Invalid
+from taskforge.domain.ids import IdMint
+from taskforge.domain.job import ErrorInfo, Job, JobStatus
+from taskforge.domain.query import QueueStats
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"), [("90", 90), ("1.5s", 1.5), ("15m", 900), ("2 h", 7200), ("3D", 259_200), ("5ms", 0.005)]
+)
+def test_durations(text: str, wanted: float) -> None:
+    assert seconds("--delay", text) == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1y", "m", "1h30m"])
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(Invalid, match="--delay"):
+        seconds("--delay", text)
+
+
+def test_instants_have_a_zone() -> None:
+    assert instant("--at", "2026-05-01T09:30+02:00") == datetime(2026, 5, 1, 7, 30, tzinfo=UTC)
+    assert instant("--at", "2026-05-01T09:30").utcoffset() is not None
+    assert abs(ago("--since", "1h") - (datetime.now(UTC) - timedelta(hours=1))) < timedelta(seconds=5)
+
+
+def test_spans_read_well() -> None:
+    assert [span(value) for value in (None, 0.02, 1.25, 42, 90, 7_200, 200_000)] == [
+        "",
+        "20 ms",
+        "1.2 s",
+        "42 s",
+        "2 m",
+        "2 h",
+        "2.3 d",
+    ]
+
+
+def _job(status: JobStatus, **changes: object) -> Job:
+    job = Job(
+        id=IdMint()(),
+        project=1,
+        queue="a queue with a name of its own",
+        queue_id=uuid4(),
+        job_type="a_job_type_with_a_rather_long_name",
+        status=status,
+        priority=0,
+        attempt_count=1,
+        max_attempts=3,
+        epoch=1,
+        crash_count=0,
+        payload=None,
+        created_at=NOW - timedelta(seconds=5),
+        started_at=NOW - timedelta(seconds=4),
+    )
+    return msgspec.structs.replace(job, **changes)
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(80, 24), (100, 30), (160, 50), (220, 60)])
+def test_every_row_is_one_line_of_the_screen(columns: int, lines: int) -> None:
+    long = "[red]" + "words and more words " * 20
+    jobs = [
+        _job(JobStatus.PROCESSING, progress=0.4, progress_message=long),
+        *[_job(JobStatus.FAILED, error=ErrorInfo("ValueError", long + "\nsecond line")) for _ in range(60)],
+    ]
+    queues = [
+        QueueStats(queue=f"queue {number} " + "x" * 60, queue_id=uuid4(), is_active=number % 2 == 0, succeeded=10**number)
+        for number in range(12)
+    ]
+    snapshot = Snapshot(at=NOW, queues=queues, rates={}, workers=[], jobs=jobs)
+    screen = Console(file=io.StringIO(), width=columns, height=lines, force_terminal=True, color_system=None)
+    logged = [Line("12:00:00", "info", "a.logger.with.a.long.name", long) for _ in range(40)]
+    rows = screen.render_lines(draw(snapshot, logged, Heading("TaskForge demo", long, 75.0), columns, lines), pad=False)
+    text = ["".join(segment.text for segment in row) for row in rows]
+    assert len(text) == lines
+    assert all(len(row) <= columns for row in text)
+    assert sum("ValueError" in row for row in text) >= 2
+    assert sum("info" in row for row in text) >= 2
+    assert any("40%" in row for row in text)
+    assert any("of 12" in row for row in text) == (lines < 48)
+    assert "second line" not in "".join(text)

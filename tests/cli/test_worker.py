@@ -1,0 +1,112 @@
+"""The worker command, with real signals."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.cli.shell import Shell, until
+
+APP = """
+import asyncio, time
+from taskforge import TaskForge
+
+forge = TaskForge(grace_seconds=20, poll_seconds=0.1, lease_seconds=5)
+
+@forge.job()
+async def add(a: int, b: int) -> int:
+    print("adding")
+    return a + b
+
+@forge.job()
+async def nap(seconds: float) -> str:
+    print("napping", flush=True)
+    await asyncio.sleep(seconds)
+    return "rested"
+
+@forge.job()
+def stuck() -> None:
+    print("stuck", flush=True)
+    time.sleep(600)
+
+@forge.job()
+async def broken() -> None:
+    raise ValueError("no luck")
+"""
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Shell:
+    (tmp_path / "app.py").write_text(APP)
+    return Shell(tmp_path, f"sqlite:///{tmp_path}/jobs.db")
+
+
+def test_a_worker_runs_what_is_enqueued_and_stops_on_sigterm(app: Shell) -> None:
+    with app.started("worker", "app:forge", "--name", "anna", "--slots", "3") as worker:
+        worker.until("with 3 slots")
+        text = app.run("enqueue", "add", "--payload", '{"a": 2, "b": 3}', "--wait").stdout
+        assert "succeeded" in text
+        assert "5" in text
+        failed = app.json("enqueue", "broken", "--max-attempts", "1", "--wait", status=1)
+        assert failed["job"]["error"]["message"] == "no luck"
+        assert app.json("workers", "list")["workers"][0]["name"] == "anna"
+        worker.signal(signal.SIGTERM)
+        assert worker.ended() == 0
+        assert "nothing runs, stopping" in worker.text
+        assert "after 2 jobs" in worker.text
+
+
+def test_the_first_signal_waits_for_running_jobs(app: Shell) -> None:
+    with app.started("worker", "app:forge") as worker:
+        worker.until("with 10 slots")
+        job = app.json("enqueue", "nap", "--payload", '{"seconds": 1.5}')["id"]
+        worker.until("napping")
+        worker.signal(signal.SIGINT)
+        worker.until("1 running job has 20 s to finish")
+        assert worker.ended() == 0
+    shown = app.json("jobs", "show", job)["job"]
+    assert (shown["status"], shown["result"]) == ("succeeded", "rested")
+
+
+def test_the_second_signal_hands_back_what_runs(app: Shell) -> None:
+    with app.started("worker", "app:forge") as worker:
+        worker.until("with 10 slots")
+        job = app.json("enqueue", "nap", "--payload", '{"seconds": 600}')["id"]
+        worker.until("napping")
+        worker.signal(signal.SIGTERM)
+        worker.until("to finish")
+        worker.signal(signal.SIGTERM)
+        assert worker.ended() == 0
+        assert "stopping at once" in worker.text
+    shown = app.json("jobs", "show", job)
+    assert (shown["job"]["status"], shown["job"]["attempt_count"]) == ("pending", 0)
+    assert "worker stopped" in shown["logs"][-1]["message"]
+
+
+def test_a_thread_that_does_not_stop_is_left_behind(app: Shell) -> None:
+    with app.started("worker", "app:forge", "--json") as worker:
+        worker.until("with 10 slots")
+        app.run("enqueue", "stuck")
+        worker.until("stuck")
+        worker.signal(signal.SIGTERM)
+        worker.until("to finish")
+        worker.signal(signal.SIGTERM)
+        assert worker.ended() == 0
+        assert "leaving it behind" in worker.text
+        assert '"stop_seconds"' in worker.text
+
+
+def test_a_worker_stops_after_its_share(app: Shell) -> None:
+    with app.started("worker", "app:forge", "--max-jobs", "1") as worker:
+        worker.until("with 10 slots")
+        app.run("enqueue", "add", "--payload", '{"a": 1, "b": 1}')
+        assert worker.ended() == 0
+
+
+def test_several_processes_are_supervised(app: Shell) -> None:
+    assert "leave one out" in app.error("worker", "app:forge", "--processes", "2", "--name", "anna")
+    with app.started("worker", "app:forge", "--processes=2", "--slots", "4") as workers:
+        until(lambda: workers.text.count("with 4 slots") == 2, lambda: workers.text)
+        workers.signal(signal.SIGTERM)
+        assert workers.ended() == 0
+        assert workers.text.count("nothing runs, stopping") == 2

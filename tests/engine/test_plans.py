@@ -1,0 +1,206 @@
+"""Query-plan guards: with 200,000 jobs standing about and tables full of dead rows, a hot call still touches only its own rows."""
+
+import re
+import sqlite3
+import statistics
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from taskforge.domain.execution import Beat
+from taskforge.domain.job import NewJob, new_job
+from taskforge.domain.log import Level, NewLine
+from taskforge.domain.outcome import Finish, Retry, Succeed
+from taskforge.domain.worker import Registered
+from taskforge.storage.engine import Engine
+from tests.engine.stores import PostgresStore, SqliteStore, Store
+from tests.engine.test_twins import break_statements
+from tests.engine.world import ERROR, Clock, World
+
+BACKLOG = 200_000
+WIDE = ("jobs", "ready", "waiting", "finished", "executions", "logs", "keys", "job_tags")
+
+
+async def stand_about(store: Store, clock: Clock) -> World:
+    """A backlog nobody handles, at the head of the same queue, and the dead rows of many claims and finishes."""
+    world = World(store, await store.open(clock), clock)
+    await world.queue("default")
+    unhandled = NewJob(queue="default", job_type="nobody's", payload=b"null", priority=9)
+    later = NewJob(queue="default", job_type="later", payload=b"null", at=1e6)
+    for start in range(0, BACKLOG, 5_000):
+        await world.insert(*[later if start % 20_000 == 0 else unhandled] * 5_000)
+    worker = await world.worker(types=("work",))
+    for _ in range(10):
+        await world.enqueue_many(500)
+        claimed = await world.claim(worker, 500)
+        again = [Finish(one.fence, Retry(0.0, ERROR)) for one in claimed[:100]]
+        await world.engine.finish(again + [Finish(one.fence, Succeed()) for one in claimed[100:]])
+        clock.advance(1)
+    return world
+
+
+async def be_busy(world: World, engine: Engine, worker: Registered, rounds: int, batch: int) -> float:
+    """Every hot call some times over; returns the median seconds of a claim."""
+    busy = World(world.store, engine, world.clock)
+    took = []
+    for _ in range(rounds):
+        await busy.insert(*(new_job("default", "work", tags=["t"]) for _ in range(batch)))
+        started = time.perf_counter()
+        claimed = await busy.claim(worker, batch)
+        took.append(time.perf_counter() - started)
+        assert len(claimed) == batch
+        fences = [one.fence for one in claimed]
+        await engine.beat([Beat(fence=fence, progress=0.5) for fence in fences])
+        await engine.log([NewLine(fence, Level.INFO, "line") for fence in fences])
+        await engine.get([1], fences)
+        half = batch // 2
+        await engine.finish([Finish(fence, Retry(0.5, ERROR)) for fence in fences[:half]])
+        await engine.finish([Finish(fence, Succeed()) for fence in fences[half:]])
+        world.clock.advance(1)
+        assert await engine.stage(batch) == half
+        staged = await busy.claim(worker, half)
+        await engine.finish([Finish(one.fence, Succeed()) for one in staged])
+        await engine.lapsed(10)
+    return statistics.median(took)
+
+
+@pytest.fixture
+async def postgres(postgres_url: str) -> AsyncIterator[PostgresStore]:
+    store = PostgresStore(postgres_url)
+    yield store
+    await store.close()
+
+
+async def touched(store: PostgresStore) -> Counter[tuple[str, str]]:
+    """Sequential scans of each table, and rows read through its indexes. Sessions report them when they end, at the latest."""
+    await store.probe.rows("select pg_stat_clear_snapshot()")
+    index_reads = "select coalesce(sum(i.idx_tup_read), 0) from pg_stat_user_indexes i where i.relid = t.relid"
+    rows = await store.probe.rows(
+        f"select t.relname, t.seq_scan, ({index_reads}) from pg_stat_user_tables t where t.schemaname = '{store.schema}'"
+    )
+    found: Counter[tuple[str, str]] = Counter()
+    for name, scans, read in rows:
+        [table] = [table for table in WIDE if re.fullmatch(rf"{table}(_rest|_p?\d+)?", name)] or [name]
+        found[table, "scans"] += scans or 0
+        found[table, "read"] += int(read)
+    return found
+
+
+async def check_postgres(store: PostgresStore, world: World, worker: Registered) -> None:
+    rounds, batch = 20, 20
+    before = await touched(store)
+    engine = await store.open(world.clock)
+    median = await be_busy(world, engine, worker, rounds, batch)
+    await engine.close()
+    used = await touched(store)
+    used.subtract(before)
+    assert used["ready", "read"] >= rounds * batch, "the counters did not arrive"
+    for table in WIDE:
+        scans, read = used[table, "scans"], used[table, "read"]
+        assert scans == 0, f"{table} was scanned {scans} times"
+        # Dead rows of these very rounds are read too, as nothing is vacuumed meanwhile; a walk of the backlog would be millions.
+        assert read <= rounds * batch * 100, f"{read} index entries of {table} were read for {rounds * batch} jobs"
+    assert median < 0.1
+
+
+@pytest.mark.timeout(300)
+async def test_postgres_touches_only_the_rows_it_needs(postgres: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = await stand_about(postgres, Clock())
+    worker = await world.worker(types=("work",))
+    await world.engine.close()
+    await check_postgres(postgres, world, worker)
+    # The broken twin: a claim that cannot use the lane's index must be found out.
+    break_statements(
+        monkeypatch, "taskforge.storage.postgres.store", {"claim": [("ready.lane = l.number", "ready.lane + 0 = l.number")]}
+    )
+    with pytest.raises(AssertionError, match=r"ready was|of ready were read"):
+        await check_postgres(postgres, world, worker)
+
+
+HOT = [
+    "add_facts",
+    "add_ready",
+    "add_waiting",
+    "put_ready",
+    "heads",
+    "turns",
+    "take",
+    "take_into",
+    "take_into_plain",
+    "take_from",
+    "leave_ready",
+    "claims_held",
+    "claims_lapsed",
+    "claims_in_full",
+    "end",
+    "end_alike",
+    "leave_running",
+    "add_execution",
+    "beat",
+    "free_keys",
+    "key_holders",
+    "known_ids",
+    "get",
+]
+COLD = [
+    "stage",
+    "lapsed",
+    "locate",
+    "end_ready",
+    "end_waiting",
+    "executions",
+    "logs",
+    "ready_late",
+    "waiting_late",
+    "remove_jobs",
+    "remove_executions",
+]
+
+
+def scans_of(path: Path, text: str) -> list[str]:
+    """The steps of a statement's plan that walk a whole table, or a whole index of it."""
+    numbered = max(map(int, re.findall(r"\?(\d+)", text)), default=0)
+    values = [None] * (numbered or text.count("?"))
+    connection = sqlite3.connect(path)
+    try:
+        plan = [detail for *_, detail in connection.execute(f"explain query plan {text}", values)]
+    finally:
+        connection.close()
+    made = r"VIRTUAL TABLE|\(|CONSTANT ROW"  # lists of arguments, and results of subqueries
+    return [step for step in plan if step.startswith("SCAN") and not re.search(made, step)]
+
+
+@pytest.mark.timeout(300)
+async def test_sqlite_touches_only_the_rows_it_needs(tmp_path: Path) -> None:
+    from taskforge.storage.sqlite.keeper import sql
+
+    store = SqliteStore(tmp_path, durable=False)
+    world = await stand_about(store, Clock())
+    worker = await world.worker(types=("work",))
+    median = await be_busy(world, world.engine, worker, 20, 20)
+    assert median < 0.05
+    await store.close()
+    walked = {name: scans for name in HOT + COLD if (scans := scans_of(store.path, sql(name)))}
+    # What runs is few: looking for lapsed claims reads all of it. Every other walk is a mistake.
+    assert set(walked) == {"lapsed"}, walked
+    # The broken twin: the same statements without the column their index begins with.
+    assert scans_of(store.path, sql("take").replace("r.lane = ?1", "r.lane + 0 = ?1"))
+    assert scans_of(store.path, sql("claims_held").replace("r.fence =", "r.fence || '' ="))
+
+
+async def test_a_backlog_nobody_handles_costs_a_claim_nothing(tmp_path: Path, postgres: PostgresStore) -> None:
+    stores: list[Store] = [SqliteStore(tmp_path, durable=False), postgres]
+    for store in stores:
+        clock = Clock()
+        world = World(store, await store.open(clock), clock)
+        await world.queue("default")
+        worker = await world.worker(types=("work",))
+        alone = await be_busy(world, world.engine, worker, 15, 20)
+        for _ in range(8):
+            await world.insert(*[NewJob(queue="default", job_type="nobody's", payload=b"null", priority=9)] * 5_000)
+        crowded = await be_busy(world, world.engine, worker, 15, 20)
+        assert crowded < 5 * alone + 0.005, f"{alone * 1e3:.2f} ms alone, {crowded * 1e3:.2f} ms behind a backlog"
+    await stores[0].close()

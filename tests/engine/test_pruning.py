@@ -1,0 +1,93 @@
+"""Pruning: old history goes with all its rows, and whatever is unfinished or recent stays."""
+
+from taskforge.domain.changes import CancelJob
+from taskforge.domain.errors import Gone, NotFound
+from taskforge.domain.ids import IdMint
+from taskforge.domain.job import JobStatus, new_job
+from taskforge.domain.log import Level, NewLine
+from taskforge.domain.outcome import Succeed
+from tests.engine.world import World, refusal
+
+DAY = 86_400.0
+
+
+async def test_old_history_goes_and_the_unfinished_stay(world: World) -> None:
+    done, fence = await world.running(tags=["t"], idempotency_key="i")
+    await world.engine.log([NewLine(fence, Level.INFO, "line")])
+    await world.finish(fence, Succeed())
+    waiting, pending = await world.enqueue(at=100 * DAY, tags=["s"]), await world.enqueue(tags=["s"], unique_key="u")
+    running, held = await world.running()
+    world.clock.advance(31 * DAY)
+    recent = await world.bring(JobStatus.FAILED)
+    pruned = await world.engine.prune(30, 100)
+    assert (pruned.jobs, pruned.more) == (1, False)
+    assert [job.id for job in await world.engine.get([1], [done, waiting, pending, running, recent])] == [
+        waiting,
+        pending,
+        running,
+        recent,
+    ]
+    stats = await world.stats()
+    assert (stats.succeeded, stats.failed, stats.pending, stats.scheduled, stats.processing) == (0, 1, 1, 1, 1)
+    assert [await world.probe.count(table) for table in ("logs", "finished", "job_tags")] == [0, 1, 2]
+    assert await world.probe.rows("select scope from keys") == [(0,)]
+    # Survivors live on as before.
+    assert await world.finish(held, Succeed()) == []
+    assert await world.claim_jobs(await world.worker()) == [pending]
+    refusal(await world.change(done, CancelJob()), Gone)
+
+
+async def test_a_queue_may_keep_its_history_shorter_or_longer(world: World) -> None:
+    await world.queue("brief", retention_days=1)
+    await world.queue("long", retention_days=90)
+    jobs = {name: await world.bring(JobStatus.SUCCEEDED, queue=name) for name in ("default", "brief", "long")}
+    world.clock.advance(2 * DAY)
+    assert (await world.engine.prune(30, 100)).jobs == 1
+    assert await world.engine.get([1], [jobs["brief"]]) == []
+    world.clock.advance(40 * DAY)
+    assert (await world.engine.prune(30, 100)).jobs == 1
+    assert await world.engine.get([1], [jobs["default"]]) == []
+    assert [job.id for job in await world.engine.get([1], list(jobs.values()))] == [jobs["long"]]
+    world.clock.advance(90 * DAY)
+    assert (await world.engine.prune(30, 100)).jobs == 1
+
+
+async def test_pruning_in_slices_says_whether_there_is_more(world: World) -> None:
+    jobs = await world.enqueue_many(25)
+    await world.engine.change([1], jobs, CancelJob())
+    world.clock.advance(31 * DAY)
+    slices = [await world.engine.prune(30, 10)]
+    while slices[-1].more:
+        slices.append(await world.engine.prune(30, 10))
+    assert sum(one.jobs for one in slices) == 25
+    assert await world.engine.get([1], jobs) == []
+    assert (await world.stats()).total == 0
+    assert (await world.engine.prune(30, 10)).jobs == 0
+
+
+async def test_expired_keys_and_old_events_go_with_it(world: World) -> None:
+    job = await world.enqueue(idempotency_key="i", idempotency_seconds=60)
+    await world.enqueue(idempotency_key="j", idempotency_seconds=10 * DAY)
+    await world.change(job, CancelJob())
+    world.clock.advance(2 * DAY)
+    await world.engine.prune(30, 100)
+    assert await world.probe.rows("select key from keys") == [("j",)]
+    assert await world.engine.events(0, 10) == []
+
+
+async def test_jobs_can_be_stored_and_run_as_before_after_pruning(world: World) -> None:
+    for _ in range(3):
+        world.clock.advance(40 * DAY)
+        await world.engine.prune(30, 100)
+        job = await world.enqueue()
+        claimed = await world.claim_one(await world.worker())
+        await world.finish(claimed.fence, Succeed())
+        assert await world.status(job) is JobStatus.SUCCEEDED
+
+
+async def test_an_id_never_seen_and_not_old_is_simply_unknown(world: World) -> None:
+    world.clock.advance(31 * DAY)
+    await world.engine.prune(30, 100)
+    fresh = IdMint(lambda: int(world.clock.now().timestamp() * 1000))()
+    refusal(await world.change(fresh, CancelJob()), NotFound)
+    assert await world.insert(new_job("default", "work"))

@@ -1,0 +1,172 @@
+"""Leases: kept while a handler blocks everything, given up when the worker is cut off, and what happens then."""
+
+import asyncio
+import ctypes
+import sys
+import time
+from uuid import UUID
+
+import psutil
+import pytest
+
+from taskforge import Context, TaskForge
+from taskforge.domain.outcome import Crashed
+from taskforge.domain.worker import NewWorker
+from taskforge.settings import Settings
+from taskforge.storage.engine import Claim, Engine
+from taskforge.worker.lease import LOST, Charge, Keeper, Word
+from taskforge.worker.source import Completion, EngineSource
+from tests.worker.crew import Crew, until
+
+LEASE = 1.0
+
+
+@pytest.fixture
+def short(crew_on_each: Crew) -> Crew:
+    crew_on_each.forge = TaskForge(
+        crew_on_each.forge.settings.url,
+        schema=crew_on_each.forge.settings.schema,
+        lease_seconds=LEASE,
+        poll_seconds=0.2,
+        upkeep_seconds=0.05,
+    )
+    return crew_on_each
+
+
+def keepers() -> list[psutil.Process]:
+    return [one for one in psutil.Process().children() if "taskforge.sdk.lease_keeper" in " ".join(one.cmdline())]
+
+
+async def test_a_handler_that_blocks_the_loop_or_holds_the_gil_keeps_its_job(short: Crew) -> None:
+    runs: list[str] = []
+
+    @short.forge.job(timeout=30)
+    async def block(how: str) -> str:
+        runs.append(how)
+        if how == "loop":
+            time.sleep(2.5 * LEASE)
+        else:
+            ctypes.PyDLL(None).usleep(int(2.5e6 * LEASE))
+        return how
+
+    watching = asyncio.create_task(asyncio.to_thread(lambda: asyncio.run(_rescuing(short.forge.settings))))
+    await short.start(upkeep=False, slots=1)
+    handles = [await block.enqueue("loop"), await block.enqueue("gil")]
+    assert [await handle.result(30) for handle in handles] == ["loop", "gil"]
+    assert runs == ["loop", "gil"]
+    for handle in handles:
+        job = await handle.job()
+        assert (job.attempt_count, job.crash_count) == (1, 0)
+    await watching
+
+
+async def _rescuing(settings: Settings) -> None:
+    """In a thread with a loop of its own, because the test's is blocked."""
+    forge = TaskForge(settings=settings)
+    async with forge:
+        upkeep = forge.upkeep(await forge.engine())
+        end = time.monotonic() + 6 * LEASE
+        while time.monotonic() < end:
+            assert await upkeep.rescue() == 0
+            await asyncio.sleep(0.1)
+
+
+async def test_a_lost_lease_cancels_the_handler_and_the_worker_begins_anew(short: Crew) -> None:
+    cancelled = asyncio.Event()
+    starts: list[int] = []
+
+    @short.forge.job()
+    async def long(ctx: Context) -> str:
+        starts.append(ctx.fencing_token)
+        if len(starts) > 1:
+            return "second"
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+        return "first"
+
+    short.forge.queue("default", retry_delay_seconds=0.05)
+    worker = await short.start()
+    handle = await long.enqueue()
+    await until(lambda: bool(starts))
+    assert worker.registered is not None
+    before = worker.registered.incarnation
+    [keeper] = keepers()
+    keeper.suspend()  # nobody renews any more; the worker's next claim is told so, and it ends this keeper
+    async with asyncio.timeout(10):
+        await cancelled.wait()
+    assert await handle.result(20) == "second"
+    assert worker.registered.incarnation != before
+    assert starts[1] > starts[0]
+    assert (await handle.job()).crash_count == 1
+
+
+async def test_a_keeper_that_dies_is_started_again(short: Crew) -> None:
+    @short.forge.job()
+    async def work() -> str:
+        return "done"
+
+    settings = short.forge.settings
+    short.forge = TaskForge(settings.url, schema=settings.schema, lease_seconds=5, heartbeat_seconds=0.2, poll_seconds=0.2)
+    short.forge.job()(work.__wrapped__)
+    worker = await short.start()
+    assert worker.registered is not None
+    before = worker.registered.incarnation
+    [keeper] = keepers()
+    keeper.kill()
+    await until(lambda: bool(keepers()) and keepers()[0].pid != keeper.pid)
+    await asyncio.sleep(0.6)
+    assert worker.registered.incarnation == before
+
+
+async def test_a_suspect_runs_alone(crew: Crew) -> None:
+    """A job under which a worker died before must not take others with it a second time."""
+    together: list[int] = []
+    now: set[str] = set()
+
+    @crew.forge.job()
+    async def good(seconds: float) -> None:
+        now.add("good")
+        await asyncio.sleep(seconds)
+        now.discard("good")
+
+    @crew.forge.job()
+    async def suspect() -> None:
+        now.add("suspect")
+        for _ in range(10):
+            together.append(len(now))
+            await asyncio.sleep(0.01)
+        now.discard("suspect")
+
+    engine = await crew.forge.engine()
+    handle = await suspect.enqueue()
+    await _crash_once(crew, engine)
+    assert (await handle.job()).crash_count == 1
+    first = [await good.enqueue(0.3) for _ in range(3)]
+    await handle.status()
+    await crew.start(slots=8)
+    rest = [await good.enqueue(0.05) for _ in range(20)]
+    for one in (handle, *first, *rest):
+        await one.result(20)
+    assert set(together) == {1}
+
+
+async def _crash_once(crew: Crew, engine: Engine) -> None:
+    crew.forge.queue("default", retry_delay_seconds=0)
+    source = EngineSource(engine, 1)
+    registered = await source.register(NewWorker(name="doomed"), 60)
+    [claimed] = await engine.claim(Claim(registered.incarnation, 1))
+    assert await source.complete([Completion(claimed, Crashed("doomed"))]) == []
+    async with asyncio.timeout(10):
+        while not await engine.stage(10):
+            await asyncio.sleep(0.05)
+
+
+async def test_a_keeper_says_by_its_exit_that_the_lease_is_lost() -> None:
+    """The pipe may be full when it matters: a blocked worker does not read."""
+    heard: list[Word] = []
+    charge = Charge(Settings(), UUID(int=0), 1.0, 0.1)
+    await Keeper([sys.executable, "-c", f"import sys; sys.exit({LOST})"], charge, heard.append).run()
+    assert [word.lost for word in heard] == ["the lease keeper said so"]

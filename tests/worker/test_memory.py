@@ -1,0 +1,54 @@
+"""Memory stays flat however many jobs one worker runs."""
+
+import asyncio
+import gc
+import time
+
+import psutil
+import pytest
+
+from taskforge import Context, TaskForge
+from tests.worker.crew import Crew
+
+FIRST = 10_000
+BATCH = 2_000
+MOST_GROWTH_MB = 4.0
+
+
+async def _drain(crew: Crew, jobs: int) -> tuple[float, float, float]:
+    """Memory in MB after the first 10,000 jobs and after all of them, and the seconds it took."""
+
+    @crew.forge.job()
+    async def tiny(ctx: Context, number: int) -> int:
+        return number
+
+    worker = await crew.start(slots=100)
+    process = psutil.Process()
+    started = time.monotonic()
+    first = 0.0
+    for done in range(0, jobs, BATCH):
+        await tiny.enqueue_many([(number,) for number in range(BATCH)])
+        async with asyncio.timeout(60):
+            while worker.executor.done < done + BATCH:
+                await asyncio.sleep(0.01)
+        if done + BATCH == FIRST:
+            gc.collect()
+            first = process.memory_info().rss / 2**20
+    gc.collect()
+    return first, process.memory_info().rss / 2**20, time.monotonic() - started
+
+
+def _report(jobs: int, first: float, last: float, seconds: float) -> None:
+    print(f"{jobs:,} jobs through one worker in {seconds:.1f} s: {first:.1f} MB after {FIRST:,}, {last:.1f} MB after all")
+    assert last - first < MOST_GROWTH_MB
+
+
+async def test_memory_is_flat_over_30_000_jobs(tmp_path: object) -> None:
+    async with Crew(TaskForge(f"sqlite:///{tmp_path}/jobs.db", durable=False)) as crew:
+        _report(30_000, *await _drain(crew, 30_000))
+
+
+@pytest.mark.long
+async def test_memory_is_flat_over_100_000_jobs(tmp_path: object) -> None:
+    async with Crew(TaskForge(f"sqlite:///{tmp_path}/jobs.db", durable=False)) as crew:
+        _report(100_000, *await _drain(crew, 100_000))

@@ -1,0 +1,210 @@
+"""Stopping: what runs is finished within the grace time, the rest is handed back, and no attempt is spent."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from taskforge import Context
+from taskforge.domain.job import Claimed
+from taskforge.worker.source import EngineSource
+from tests.worker.crew import PROJECT, Crew, until
+
+
+async def test_what_runs_is_finished_and_what_waits_is_handed_back(crew_on_each: Crew) -> None:
+    began = asyncio.Event()
+    release = asyncio.Event()
+
+    @crew_on_each.forge.job()
+    async def work(number: int) -> int:
+        began.set()
+        await release.wait()
+        return number
+
+    worker = await crew_on_each.start(slots=2)
+    handles = await work.enqueue_many([(number,) for number in range(6)])
+    await began.wait()
+    worker.stop()
+    asyncio.get_running_loop().call_later(0.3, release.set)
+    await crew_on_each.ended(worker)
+    jobs = [await handle.job() for handle in handles]
+    assert [job.status for job in jobs] == ["succeeded"] * 2 + ["pending"] * 4
+    assert [job.attempt_count for job in jobs] == [1, 1, 0, 0, 0, 0]
+    [row] = [one for one in await (await crew_on_each.forge.engine()).workers([PROJECT]) if one.name == worker.name]
+    assert row.status == "offline"
+
+
+async def test_after_the_grace_time_jobs_are_handed_back_without_spending_an_attempt(crew_on_each: Crew) -> None:
+    began: list[str] = []
+
+    @crew_on_each.forge.job()
+    async def endless() -> None:
+        began.append("loop")
+        await asyncio.sleep(60)
+
+    @crew_on_each.forge.job()
+    def in_thread(ctx: Context) -> None:
+        began.append("thread")
+        while not ctx.cancelled:
+            time.sleep(0.01)
+
+    worker = await crew_on_each.start(grace_seconds=0.5)
+    handles = [await endless.enqueue(), await in_thread.enqueue()]
+    await until(lambda: len(began) == 2)
+    started = time.monotonic()
+    await crew_on_each.stop(worker)
+    took = time.monotonic() - started
+    assert 0.4 < took < 2.5
+    for handle in handles:
+        job = await handle.job()
+        assert (job.status, job.attempt_count, job.crash_count) == ("pending", 0, 0)
+        [execution] = await crew_on_each.executions(handle.id)
+        assert (execution.status, execution.reason) == ("cancelled", "worker stopped (shutdown)")
+
+
+async def test_a_second_stop_is_at_once(crew: Crew) -> None:
+    began = asyncio.Event()
+
+    @crew.forge.job()
+    async def endless() -> None:
+        began.set()
+        await asyncio.sleep(60)
+
+    worker = await crew.start(grace_seconds=60)
+    handle = await endless.enqueue()
+    await began.wait()
+    worker.stop()
+    await asyncio.sleep(0.1)
+    started = time.monotonic()
+    await crew.stop(worker)
+    assert time.monotonic() - started < 2
+    assert ((await handle.job()).status, (await handle.job()).attempt_count) == ("pending", 0)
+
+
+async def test_a_stuck_thread_does_not_hold_up_the_stop(crew: Crew) -> None:
+    began, release = threading.Event(), threading.Event()
+
+    @crew.forge.job()
+    def deaf() -> None:
+        began.set()
+        release.wait(30)
+
+    worker = await crew.start(grace_seconds=0.2)
+    handle = await deaf.enqueue()
+    await until(began.is_set)
+    started = time.monotonic()
+    await crew.stop(worker)
+    assert time.monotonic() - started < 2.2
+    assert (await handle.job()).status == "pending"
+    assert worker.executor.has_stuck_threads
+    release.set()
+
+
+async def test_jobs_claimed_at_the_moment_of_the_stop_are_handed_back(crew: Crew) -> None:
+    """A claim whose answer is under way when the worker stops has taken jobs that nobody would know of."""
+
+    @crew.forge.job()
+    async def work() -> None: ...
+
+    engine = await crew.forge.engine()
+    handles = await work.enqueue_many([()] * 5)
+    worker = await crew.forge.worker(slots=5)
+    source = SlowClaims(worker, EngineSource(engine, PROJECT))
+    worker._source = source  # type: ignore[assignment]
+    await worker.run()
+    assert source.claimed == 5
+    assert [((await one.job()).status, (await one.job()).attempt_count) for one in handles] == [("pending", 0)] * 5
+
+
+class SlowClaims:
+    """A source that is told to stop while a claim's answer is on its way."""
+
+    def __init__(self, worker: Any, source: EngineSource) -> None:
+        self._worker, self._inner, self.claimed = worker, source, 0
+
+    async def claim(self, incarnation: UUID, limit: int) -> Sequence[Claimed]:
+        jobs = await self._inner.claim(incarnation, limit)
+        self.claimed += len(jobs)
+        self._worker.stop()
+        await asyncio.sleep(0.2)
+        return jobs
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+async def test_work_in_a_script_stops_when_cancelled(crew: Crew) -> None:
+    began = asyncio.Event()
+
+    @crew.forge.job()
+    async def work() -> str:
+        began.set()
+        await asyncio.sleep(0.3)
+        return "done"
+
+    @crew.forge.job()
+    async def endless() -> None:
+        await asyncio.sleep(60)
+
+    working = asyncio.create_task(crew.forge.work())
+    handle = await work.enqueue()
+    await began.wait()
+    working.cancel()
+    await asyncio.wait([working])
+    assert working.cancelled()
+    assert await handle.result(5) == "done"
+    working = asyncio.create_task(crew.forge.work(grace_seconds=60))
+    handle2 = await endless.enqueue()
+    async with asyncio.timeout(10):
+        while await handle2.status() != "processing":
+            await asyncio.sleep(0.02)
+    working.cancel()
+    await asyncio.sleep(0.1)
+    working.cancel()
+    await asyncio.wait([working], timeout=5)
+    assert working.cancelled()
+    assert (await handle2.job()).attempt_count == 0
+
+
+async def test_a_worker_stops_after_so_many_jobs(crew: Crew) -> None:
+    @crew.forge.job()
+    async def work() -> None: ...
+
+    worker = await crew.start(max_jobs=10, slots=2)
+    await work.enqueue_many([()] * 50)
+    await crew.ended(worker)
+    assert 10 <= worker.executor.done <= 50
+
+
+async def test_an_unhealthy_worker_claims_nothing_and_says_so(crew: Crew, monkeypatch: Any) -> None:
+    monkeypatch.setattr("taskforge.worker.worker.HEALTH_SECONDS", 0.05)
+    healthy = False
+    ran: list[int] = []
+
+    @crew.forge.job()
+    async def work() -> None:
+        ran.append(1)
+
+    async def check() -> bool:
+        return healthy
+
+    worker = await crew.start(health_check=check)
+    engine = await crew.forge.engine()
+
+    async def status() -> str:
+        [row] = [one for one in await engine.workers([PROJECT]) if one.name == worker.name]
+        return row.status
+
+    async with asyncio.timeout(10):
+        while await status() != "unhealthy":
+            await asyncio.sleep(0.05)
+    handle = await work.enqueue()
+    await asyncio.sleep(0.5)
+    assert ran == []
+    healthy = True
+    await crew.end(handle)
+    async with asyncio.timeout(10):
+        while await status() != "online":
+            await asyncio.sleep(0.05)

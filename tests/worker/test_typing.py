@@ -1,0 +1,85 @@
+"""What mypy says about a user's code."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+SNIPPET = """
+from dataclasses import dataclass
+from taskforge import Context, Job, JobHandle, TaskForge
+
+forge = TaskForge("sqlite:///jobs.db")
+
+
+@forge.job(queue="emails")
+async def send(to: str, count: int = 1) -> str:
+    return to * count
+
+@forge.job()
+async def send_with_context(ctx: Context, to: str, *, count: int = 1) -> str:
+    return to * count
+
+@forge.job()
+def plain(number: int) -> list[int]:
+    return [number]
+
+@forge.job(kind="process")
+def plain_with_context(ctx: Context, number: int) -> float:
+    return number / 2
+
+
+async def right() -> None:
+    text: str = await (await send.enqueue("a", 2)).result(timeout=5)
+    text = await (await send.enqueue(to="a")).result()
+    text = await (await send_with_context.enqueue("a", count=3)).result()
+    numbers: list[int] = await (await plain.enqueue(3)).result()
+    half: float = await (await plain_with_context.enqueue(number=3)).result()
+    handle: JobHandle[str] = await send.options(delay=5, unique="u").enqueue("b", count=2)
+    handles: list[JobHandle[str]] = await send.enqueue_many([("a",), {"to": "b"}])
+    scripted: JobHandle[list[int]] = forge.sync(plain.enqueue(3))
+    await forge.enqueue_many([send.build("a"), plain.options(priority=3).build(4)])
+
+
+async def wrong() -> None:
+    await send.enqueue(5)  # WRONG arg-type
+    await send.enqueue("a", "many")  # WRONG arg-type
+    await send.enqueue()  # WRONG call-arg
+    await send.enqueue("a", cuont=1)  # WRONG call-arg
+    await send_with_context.enqueue(5)  # WRONG arg-type
+    await send_with_context.enqueue("a", count="b")  # WRONG arg-type
+    await plain.enqueue("3")  # WRONG arg-type
+    await plain_with_context.enqueue("3")  # WRONG arg-type
+    await send.options(delay=5).enqueue(1)  # WRONG arg-type
+    send.build(7)  # WRONG arg-type
+    number: int = await (await send.enqueue("a")).result()  # WRONG assignment
+    other: str = await (await plain.enqueue(1)).result()  # WRONG assignment
+    await plain.options(priorty=3).enqueue(1)  # WRONG call-arg
+
+
+@forge.add
+class Resize(Job):
+    width: int
+
+    async def execute(self, ctx: Context) -> int:
+        return self.width
+
+
+async def classes() -> None:
+    await forge.enqueue(Resize(width=3), delay=4)
+    await forge.enqueue(Resize(width="3"))  # WRONG arg-type
+    Resize(wide=3)  # WRONG call-arg
+"""
+
+
+def test_wrong_arguments_to_enqueue_are_errors_and_right_ones_are_not(tmp_path: Path) -> None:
+    file = tmp_path / "user.py"
+    file.write_text(SNIPPET)
+    source = Path(__file__).parents[2] / "src"
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", os.devnull, "--cache-dir", str(tmp_path), "user.py"]
+    environment = {**os.environ, "MYPYPATH": str(source)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=110, check=False)
+    found = {(int(line), code) for line, code in re.findall(r"^user\.py:(\d+): error: .*\[(\S+)\]$", done.stdout, re.MULTILINE)}
+    expected = {(number, line.rsplit(" ", 1)[1]) for number, line in enumerate(SNIPPET.split("\n"), start=1) if "# WRONG" in line}
+    assert found == expected, done.stdout
