@@ -112,8 +112,8 @@ class Contender(msgspec.Struct, frozen=True, kw_only=True):
                 return msgspec.structs.replace(counted, empty=time.time_ns())
 
     async def drain_behind(self, head: int, count: int, workers: int) -> Drained:
-        """Behind jobs that nobody handles, some of the others failing: until `count` handlers ran. What is to be tried again by then
-        is not timed, because the rate would be that of waiting for it."""
+        """Behind jobs that nobody handles, some of the others failing: until `count` handlers ran. What is to be tried again by
+        then is not timed, because the rate would be that of waiting for it."""
         await self.prepare()
         with temporary_folder() as folder:
             await self.tell("head", head, folder)

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from typing import Self
 
 from bench import installing
 from bench.contenders import Contender
@@ -25,7 +26,7 @@ class Lineup:
         self._sqlite: SqliteStore | None = None
         self._made: dict[str, Contender] = {}
 
-    async def __aenter__(self) -> "Lineup":
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -28,7 +28,7 @@ async def start(command: Sequence[str], environment: Mapping[str, str], log: Pat
             cwd=ROOT,
             env={**os.environ, **environment},
             start_new_session=True,
-            preexec_fn=die_with_parent,  # noqa: PLW1509 - it calls one function of C and takes no lock
+            preexec_fn=die_with_parent,
         )
 
 
@@ -60,7 +60,7 @@ async def running(
     processes: list[asyncio.subprocess.Process] = []
     try:
         for command in commands:
-            processes.append(await start(command, environment, log))
+            processes.append(await start(command, environment, log))  # noqa: PERF401 - a cancelled comprehension forgets them
         yield processes
     finally:
         await end(processes)

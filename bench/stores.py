@@ -101,7 +101,7 @@ class RedisStore(Store):
         store = cls(folder, await processes.start(command, {}, folder / "log"), port)
         try:
             async with asyncio.timeout(READY_SECONDS):
-                while not await store._answers():
+                while not await store._answers():  # noqa: ASYNC110 - it tells nobody when it is ready
                     await asyncio.sleep(0.05)
         except BaseException:
             await store.close()

@@ -1,6 +1,7 @@
 """TaskForge under a mixed load: 20 types in five queues, one of them limited, 1 KB payloads, one job in 20 fails at first.
 
-Its worker is `taskforge worker bench.peers.mixed:forge`. `head COUNT` enqueues jobs of types that nobody handles, `bulk COUNT` the load.
+Its worker is `taskforge worker bench.peers.mixed:forge`. `head COUNT` enqueues jobs of types that nobody handles, `bulk COUNT` the
+load itself.
 """
 
 import os

@@ -3,8 +3,10 @@
 import asyncio
 import contextlib
 import os
+import random
 import secrets
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -20,6 +22,7 @@ from taskforge import TaskForge
 from taskforge.domain.query import QueueStats
 from taskforge.sdk.jobs import JobFunction
 from taskforge.settings import PROJECT
+from taskforge.wiring import sqlite_path
 from tests.chaos.history import History
 
 LEASE = 1.0
@@ -163,11 +166,31 @@ async def beside(*tasks: Any) -> AsyncIterator[None]:
         await asyncio.gather(*running, return_exceptions=True)
 
 
-def freeze(process: subprocess.Popen[bytes]) -> None:
-    """The worker process alone, not its lease keeper: that one must notice."""
-    process.send_signal(signal.SIGSTOP)
-    while psutil.Process(process.pid).status() != psutil.STATUS_STOPPED:
-        time.sleep(0.001)
+def freeze(process: subprocess.Popen[bytes], url: str) -> None:
+    """The worker process alone, not its lease keeper: that one must notice. On SQLite not in the middle of a commit: it would
+    hold the file's only write lock, and everyone would wait for it to go on."""
+    for _ in range(50):
+        process.send_signal(signal.SIGSTOP)
+        while psutil.Process(process.pid).status() != psutil.STATUS_STOPPED:
+            time.sleep(0.001)
+        if not url.startswith("sqlite:") or _is_writable(sqlite_path(url)):
+            return
+        thaw(process)
+        time.sleep(random.uniform(0.01, 0.1))
+    raise AssertionError("the worker is always in the middle of a commit")
+
+
+def _is_writable(path: Path) -> bool:
+    connection = sqlite3.connect(path, timeout=0.5, isolation_level=None)
+    try:
+        connection.execute("begin immediate")
+        connection.execute("rollback")
+    except sqlite3.OperationalError:
+        return False
+    else:
+        return True
+    finally:
+        connection.close()
 
 
 def thaw(process: subprocess.Popen[bytes]) -> None:

@@ -31,6 +31,7 @@ OF_JOBS = (
     "rollup_deltas",
     "outbox",
 )
+TURN_BACK = "update catalog set version = version - 1"
 Ticking = Callable[[], datetime] | None
 
 
@@ -42,6 +43,10 @@ class Probe(ABC):
 
     @abstractmethod
     async def add_project(self, name: str) -> int: ...
+
+    @abstractmethod
+    async def turn_catalog_back(self) -> None:
+        """Give the catalog an earlier version, as a restored backup or a replica that took over would have."""
 
     @abstractmethod
     async def forget_jobs(self) -> None:
@@ -151,6 +156,13 @@ class SqliteProbe(Probe):
         finally:
             connection.close()
 
+    async def turn_catalog_back(self) -> None:
+        connection = sqlite3.connect(self._path, timeout=10, isolation_level=None)
+        try:
+            connection.execute(TURN_BACK)
+        finally:
+            connection.close()
+
     async def forget_jobs(self) -> None:
         connection = sqlite3.connect(self._path, timeout=10, isolation_level=None)
         try:
@@ -192,6 +204,10 @@ class PostgresProbe(Probe):
         sql = "insert into projects (id, organization, name) values ($1, 1, $2) returning number"
         async with self._busy:
             return int(await (await self.connection()).fetchval(sql, uuid4(), name))
+
+    async def turn_catalog_back(self) -> None:
+        async with self._busy:
+            await (await self.connection()).execute(TURN_BACK)
 
     async def forget_jobs(self) -> None:
         async with self._busy:

@@ -68,6 +68,16 @@ async def test_without_one_the_stores_own_clock_rules(store: Store) -> None:
     assert timedelta(seconds=55) < job.scheduled_for - now < timedelta(seconds=65)
 
 
+async def test_a_store_put_back_to_an_earlier_state_is_served(world: World) -> None:
+    """After a failover or a restore the catalog's version may be lower than what this process remembers."""
+    first = await world.enqueue()
+    worker = await world.worker()
+    await world.probe.turn_catalog_back()
+    async with asyncio.timeout(5):
+        second = await world.enqueue()
+        assert await world.claim_jobs(worker) == [first, second]
+
+
 # --- Wake-ups ---
 
 

@@ -83,7 +83,7 @@ async def kill_and_check(path: Path, child: type[Child], kills: int) -> None:
         assert ended <= finished, "an acknowledged end is lost"
         assert places == (len(stored),)
     assert len(told) > kills
-    print(f"R8: {kills} kills, {len(told)} acknowledgements, none lost")  # noqa: T201 - the figure is the point
+    print(f"R8: {kills} kills, {len(told)} acknowledgements, none lost")
 
 
 async def test_a_killed_process_loses_nothing_it_acknowledged(path: Path, child: type[Child]) -> None:
@@ -192,7 +192,7 @@ async def test_every_acknowledgement_comes_after_an_fsync(durable: str, path: Pa
         assert covered == count, f"{count - covered} of {count} were acknowledged before their fsync"
     else:
         assert covered < count // 2, "the trace would not notice a missing fsync"
-    print(f"R9 ({durable}): {covered}/{count} after an fsync")  # noqa: T201 - the figure is the point
+    print(f"R9 ({durable}): {covered}/{count} after an fsync")
 
 
 @needs_strace

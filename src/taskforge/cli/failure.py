@@ -80,7 +80,10 @@ def next_step_of(error: Exception) -> str:
         case Gone():
             return "see what is kept with `taskforge jobs list`"
         case StoreUnsuitable():
-            return "see `taskforge config check` for the store that is meant"
+            step = (
+                "do that and try again" if "run `" in str(error) else "install the release that fits it, or name another with --url"
+            )
+            return f"{step}; `taskforge config check` shows which store is meant"
         case StoreUnavailable():
             return "check that the store is up and its URL right (`taskforge config check --connect`), then try again"
         case Invalid():

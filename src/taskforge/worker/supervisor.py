@@ -66,13 +66,16 @@ class Supervisor:
             delay = min(LONGEST_DELAY_SECONDS, delay * 2)
 
     async def _watch_memory(self) -> None:
+        told: set[int] = set()  # a second SIGTERM would not let them finish
         while self._max_memory is not None:
             await asyncio.sleep(MEMORY_SECONDS)
-            for process in list(self._alive.values()):
+            told &= {process.pid for process in self._alive.values()}
+            for process in [one for one in self._alive.values() if one.pid not in told]:
                 with contextlib.suppress(psutil.Error, ProcessLookupError):
                     if psutil.Process(process.pid).memory_info().rss > self._max_memory:
                         logger.info("worker process %d has grown too large; it finishes its jobs and is replaced", process.pid)
                         process.send_signal(signal.SIGTERM)
+                        told.add(process.pid)
 
 
 def _how(code: int) -> str:

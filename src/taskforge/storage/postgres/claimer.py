@@ -99,6 +99,7 @@ class Claimer(Store):
                 [lane.settings.heartbeat_timeout_seconds for lane in lanes],
                 [lane.queue if lane.settings.is_gated else None for lane in lanes],
                 [caps.get(lane.queue) for lane in lanes],
+                [lane.queue for lane in lanes],
             )
         except BaseException:
             # The statement may have committed although its answer is lost: the next claim looks for what it took.

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from typing import Any, assert_never
 from uuid import UUID
 
+import asyncpg
+
 from taskforge.domain.errors import NotFound
 from taskforge.domain.execution import BUCKET_BOUNDS, Beat, ExecutionStatus
 from taskforge.domain.ids import epoch_of, uuid_from_int
@@ -29,10 +31,11 @@ from taskforge.storage.postgres import codec
 from taskforge.storage.postgres.claimer import Claimer
 
 _BOUNDS = list(BUCKET_BOUNDS)
-_ENDED = {
-    Succeed: (codec.JOB_CODE[JobStatus.SUCCEEDED], codec.EXECUTION_CODE[ExecutionStatus.SUCCEEDED]),
-    Fail: (codec.JOB_CODE[JobStatus.FAILED], codec.EXECUTION_CODE[ExecutionStatus.FAILED]),
-    Cancel: (codec.JOB_CODE[JobStatus.CANCELLED], codec.EXECUTION_CODE[ExecutionStatus.CANCELLED]),
+# The code of a final job status is that of the execution which ended it.
+_ENDED: dict[type, int] = {
+    Succeed: codec.JOB_CODE[JobStatus.SUCCEEDED],
+    Fail: codec.JOB_CODE[JobStatus.FAILED],
+    Cancel: codec.JOB_CODE[JobStatus.CANCELLED],
 }
 _RETRIED = codec.EXECUTION_CODE[ExecutionStatus.RETRY_SCHEDULED]
 _RELEASED = codec.EXECUTION_CODE[ExecutionStatus.CANCELLED]
@@ -69,17 +72,10 @@ class Finisher(Claimer):
         return lost, claimed
 
     async def _end(self, finishes: list[Finish], *, lapsed: bool) -> list[Lost]:
-        fences, epochs, statuses, executions, ran, results, errors, reasons = [], [], [], [], [], [], [], []
+        results, errors, reasons = [], [], []
         for finish in finishes:
-            transition = finish.transition
-            status, execution = _ENDED[type(transition)]
-            fences.append(finish.fence)
-            epochs.append(epoch_of(finish.fence))
-            statuses.append(status)
-            executions.append(execution)
-            ran.append(finish.ran)
             result = error = reason = None
-            match transition:
+            match finish.transition:
                 case Succeed(value):
                     result = None if value is None else value.decode()
                 case Fail(info, why):
@@ -87,20 +83,21 @@ class Finisher(Claimer):
                 case Cancel(why):
                     reason = why
                 case _:
-                    raise AssertionError(transition)
+                    raise AssertionError(finish.transition)
             results.append(result)
             errors.append(error)
             reasons.append(reason)
+        statuses = [_ENDED[type(finish.transition)] for finish in finishes]
+        alike = all(status == statuses[0] for status in statuses)
+        # Columns that hold one value or nothing are not sent as arrays: the driver checks every element of those.
         rows = await self.fetch(
             "end",
-            fences,
-            epochs,
-            statuses,
-            executions,
-            ran,
-            results,
-            errors,
-            reasons,
+            [finish.fence for finish in finishes],
+            [epoch_of(finish.fence) for finish in finishes],
+            None if alike else statuses,
+            statuses[0] if alike else None,
+            [finish.ran for finish in finishes],
+            *(column if any(value is not None for value in column) else None for column in (results, errors, reasons)),
             _BOUNDS,
             self.bound_now(),
             lapsed,
@@ -108,25 +105,36 @@ class Finisher(Claimer):
         return [Lost(row["fence"]) for row in rows]
 
     async def _again(self, finishes: list[Finish], *, lapsed: bool) -> list[Lost]:
-        workers = await self._incarnations(finishes)
-        buried = await self._graves(finishes)
-        fallen = [finish for finish in finishes if isinstance(finish.transition, DeadLetter) and finish.fence not in buried]
-        living = [finish for finish in finishes if not isinstance(finish.transition, DeadLetter) or finish.fence in buried]
-        lost = []
+        facts = await self._facts(finishes)
+        buried = await self._graves(finishes, facts)
+        living, fallen, lost = [], [], []
+        for finish in finishes:
+            if not isinstance(finish.transition, DeadLetter) or finish.fence in buried:
+                living.append(finish)
+            elif finish.fence in facts and facts[finish.fence]["cancel_requested"]:
+                lost.append(Lost(finish.fence, cancel_requested=True))
+            else:
+                # The dead letter queue is gone: what would have gone there has failed for good.
+                fallen.append(Finish(finish.fence, _failed(finish.transition), finish.ran))
         if fallen:
-            # The dead letter queue is gone: what would have gone there has failed for good.
-            gone = [Finish(one.fence, _failed(one.transition), one.ran) for one in fallen]
-            lost += await self._end(gone, lapsed=lapsed)
+            lost += await self._end(fallen, lapsed=lapsed)
         if not living:
             return lost
-        columns = [self._row(finish, workers, buried) for finish in living]
+        columns = [self._row(finish, facts, buried) for finish in living]
         rows = await self.fetch("again", *map(list, zip(*columns, strict=True)), _BOUNDS, self.bound_now(), lapsed)
         if any(not isinstance(finish.transition, Retry | Snooze) or finish.transition.delay <= 0 for finish in living):
             self.look_from_head()
             self.signals.send()
-        return lost + [Lost(row["fence"], row["cancel_requested"]) for row in rows]
+        return lost + await self._refused([row["fence"] for row in rows])
 
-    def _row(self, finish: Finish, workers: dict[UUID, UUID], buried: dict[UUID, tuple[int, int, int]]) -> tuple[Any, ...]:
+    async def _refused(self, fences: list[UUID]) -> list[Lost]:
+        """Tell those that are gone from those that are still the caller's, but were asked to stop."""
+        if not fences:
+            return []
+        asked = {row["fence"] for row in await self.fetch("whose", fences) if row["cancel_requested"]}
+        return [Lost(fence, fence in asked) for fence in fences]
+
+    def _row(self, finish: Finish, facts: dict[UUID, asyncpg.Record], buried: dict[UUID, tuple[int, int, int]]) -> tuple[Any, ...]:
         fence, transition = finish.fence, finish.transition
         status, spent, crashed, skipper = _RELEASED, False, False, None
         delay: float | None = None
@@ -140,7 +148,7 @@ class Finisher(Claimer):
             case HandBack(why):
                 reason = why
             case Skip(why):
-                reason, skipper = why, workers.get(fence)
+                reason, skipper = why, facts[fence]["worker"] if fence in facts else None
             case DeadLetter(_, info, why):
                 status, delay, spent = _BURIED, 0.0, True
                 error, reason, grave = codec.error_text(info), why, buried[fence]
@@ -164,37 +172,28 @@ class Finisher(Claimer):
             finish.ran,
         )
 
-    async def _incarnations(self, finishes: list[Finish]) -> dict[UUID, UUID]:
-        """Who runs the jobs that are being skipped: the worker is remembered so that it is not offered them again."""
-        fences = [finish.fence for finish in finishes if isinstance(finish.transition, Skip)]
-        if not fences:
-            return {}
-        rows = await self.fetch("whose", fences)
-        return {row["fence"]: row["worker"] for row in rows}
+    async def _facts(self, finishes: list[Finish]) -> dict[UUID, asyncpg.Record]:
+        """What skips and dead letters depend on: who runs the job, and in which lane."""
+        fences = [finish.fence for finish in finishes if isinstance(finish.transition, Skip | DeadLetter)]
+        return {row["fence"]: row for row in await self.fetch("whose", fences)} if fences else {}
 
-    async def _graves(self, finishes: list[Finish]) -> dict[UUID, tuple[int, int, int]]:
+    async def _graves(self, finishes: list[Finish], facts: dict[UUID, asyncpg.Record]) -> dict[UUID, tuple[int, int, int]]:
         """For each dead letter whose queue still lives: its lane there, the queue, and its fresh budget."""
-        dead = {finish.fence: finish.transition.queue for finish in finishes if isinstance(finish.transition, DeadLetter)}
-        if not dead:
-            return {}
-        rows = await self.fetch("whose", list(dead))
-        if not rows:
-            return {}
-        catalog = await self.catalog_at(rows[0]["version"])
-        kinds = {row["fence"]: catalog.lanes[row["lane"]] for row in rows}
         graves = {}
-        for fence, target in dead.items():
-            lane = kinds.get(fence)
-            if lane is None:
+        for finish in finishes:
+            if not isinstance(finish.transition, DeadLetter) or finish.fence not in facts:
                 continue
+            row = facts[finish.fence]
+            catalog = await self.catalog_at(row["version"])
+            lane = catalog.lanes[row["lane"]]
             try:
-                queue = catalog.queue_with_id(lane.project, target)
+                queue = catalog.queue_with_id(lane.project, finish.transition.queue)
             except NotFound:
                 continue
             key = (queue.number, lane.job_type, lane.priority, lane.requires)
             number = (await self.lane_numbers({key})).lane(key)
             assert number is not None
-            graves[fence] = (number, queue.number, queue.settings.max_attempts)
+            graves[finish.fence] = (number, queue.number, queue.settings.max_attempts)
         return graves
 
     async def beat(self, beats: Sequence[Beat]) -> list[Lost]:

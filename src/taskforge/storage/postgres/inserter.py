@@ -5,15 +5,22 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+import msgspec
+
 from taskforge.domain.errors import Conflict, Invalid, KeyTaken, NotFound, QueuePaused, StoreUnavailable
 from taskforge.domain.ids import fence_of, is_job_id
 from taskforge.domain.job import Inserted, NewJob, Refused
 from taskforge.domain.queue import Queue
-from taskforge.storage.catalog import Catalog, LaneKey
+from taskforge.storage.catalog import Catalog
 from taskforge.storage.postgres import codec
 from taskforge.storage.postgres.store import Store
 
 Answer = Inserted | Refused
+Wanted = tuple[int, NewJob, UUID]
+"""A job with its project and its id."""
+Kind = tuple[int, str, str, int, str]
+"""(project, queue, job type, priority, requires): jobs alike in these go to the same lane."""
+Targets = dict[Kind, NotFound | tuple[Queue, int | None]]
 UNIQUE, IDEMPOTENT = 0, 1
 MOST_IN_ONE_STATEMENT = 5_000
 
@@ -77,99 +84,93 @@ class Inserter(Store):
         identified = [(project, job, job.id or self.mint()) for job in jobs]
         return await self._insert_identified(identified, connection, again=False)
 
-    async def _insert_identified(self, jobs: list[tuple[int, NewJob, UUID]], within: Any | None, *, again: bool) -> list[Answer]:
+    async def _insert_identified(self, jobs: list[Wanted], within: Any | None, *, again: bool) -> list[Answer]:
         newer_than: int | None = None
         while True:
-            await self.catalog(newer_than=newer_than)
-            catalog = await self._with_lanes(jobs)
-            answers, accepted = self._check(catalog, jobs)
+            catalog, targets = await self._targets(jobs, newer_than)
+            answers, accepted = _check(jobs, targets)
             rich = again or any(not _is_plain(jobs[index][1]) for index in accepted)
+            columns = _columns(jobs, targets, accepted)
             if not accepted:
                 done = await self.value(_VERSION) == catalog.version
             elif within is not None:
-                done = await self._store_rich(within, catalog, jobs, accepted, answers)
+                done = await self._store_rich(within, catalog, jobs, targets, accepted, answers)
             elif rich:
                 async with self.transaction() as connection:
-                    done = await self._store_rich(connection, catalog, jobs, accepted, answers)
+                    done = await self._store_rich(connection, catalog, jobs, targets, accepted, answers)
             else:
-                done = await self._store_plain(catalog, jobs, accepted, answers)
+                done = await self._store_plain(catalog, columns)
+                for index in accepted:
+                    answers[index] = Inserted(jobs[index][2])
             if done:
                 if accepted:
                     self.signals.send()
                 return answers
             newer_than = catalog.version
 
-    async def _with_lanes(self, jobs: list[tuple[int, NewJob, UUID]]) -> Catalog:
-        catalog = await self.catalog()
-        keys: set[LaneKey] = set()
+    async def _targets(self, jobs: list[Wanted], newer_than: int | None) -> tuple[Catalog, Targets]:
+        """Where jobs of each kind go, found out once for all of them; the first of a new kind makes its lane."""
+        catalog = await self.catalog(newer_than=newer_than)
+        queues: dict[Kind, Queue | NotFound] = {}
         for project, job, _ in jobs:
-            try:
-                queue = catalog.queue_named(project, job.queue)
-            except NotFound:
-                continue
-            keys.add((queue.number, job.job_type, job.priority, job.requires))
-        return await self.lane_numbers(keys)
+            kind = _kind(project, job)
+            if kind not in queues:
+                try:
+                    queues[kind] = catalog.queue_named(project, job.queue)
+                except NotFound as error:
+                    queues[kind] = error
+        keys = {kind: (queue.number, *kind[2:]) for kind, queue in queues.items() if isinstance(queue, Queue)}
+        catalog = await self.lane_numbers(set(keys.values()))
+        return catalog, {
+            kind: queue if isinstance(queue, NotFound) else (queue, catalog.lane(keys[kind])) for kind, queue in queues.items()
+        }
 
-    @staticmethod
-    def _check(catalog: Catalog, jobs: list[tuple[int, NewJob, UUID]]) -> tuple[list[Any], list[int]]:
-        """Each job's refusal, or None for those that may be stored, whose indexes come second."""
-        answers: list[Answer | None] = []
-        accepted = []
-        for index, (project, job, identifier) in enumerate(jobs):
-            try:
-                _check_against(catalog.queue_named(project, job.queue), job, identifier)
-            except (NotFound, Conflict, Invalid) as error:
-                answers.append(Refused(error))
-            else:
-                answers.append(None)
-                accepted.append(index)
-        return answers, accepted
-
-    def _columns(self, catalog: Catalog, jobs: list[tuple[int, NewJob, UUID]], indexes: list[int]) -> list[list[Any]]:
-        ids, fences, lanes, budgets, payloads = [], [], [], [], []
-        for index in indexes:
-            project, job, identifier = jobs[index]
-            queue = catalog.queue_named(project, job.queue)
-            ids.append(identifier)
-            fences.append(fence_of(identifier, 1))
-            lanes.append(catalog.lane((queue.number, job.job_type, job.priority, job.requires)))
-            budgets.append(job.max_attempts or queue.settings.max_attempts)
-            payloads.append(job.payload.decode())
-        return [ids, fences, lanes, budgets, payloads]
-
-    async def _store_plain(
-        self, catalog: Catalog, jobs: list[tuple[int, NewJob, UUID]], accepted: list[int], answers: list[Answer]
-    ) -> bool:
-        columns = self._columns(catalog, jobs, accepted)
+    async def _store_plain(self, catalog: Catalog, columns: list[list[Any]]) -> bool:
+        ids, fences, lanes, budgets, payloads = columns
         async with self.connection() as connection:
-            status = await connection.execute(self.sql("insert_plain"), *columns, catalog.version, self.bound_now())
-        for index in accepted:
-            answers[index] = Inserted(jobs[index][2])
+            # Columns that are the same throughout go as one value: the driver checks every element of an array.
+            status = await connection.execute(
+                self.sql("insert_plain"),
+                ids,
+                fences,
+                *_shared(lanes),
+                *_shared(budgets),
+                payloads,
+                catalog.version,
+                self.bound_now(),
+            )
         return status != "INSERT 0 0"
 
     async def _store_rich(
         self,
         connection: Any,
         catalog: Catalog,
-        jobs: list[tuple[int, NewJob, UUID]],
+        jobs: list[Wanted],
+        targets: Targets,
         accepted: list[int],
         answers: list[Answer],
     ) -> bool:
         """Keys first, then the jobs that got theirs. Runs inside a transaction, the caller's or ours."""
-        now = self.bound_now()
         # A stale catalog is found before anything is written, because a caller's transaction cannot be rolled back from here.
         if await connection.fetchval(self.in_schema(_VERSION)) != catalog.version:
             return False
-        remaining = await self._without_known(connection, jobs, accepted, answers)
+        first = {jobs[index][2]: index for index in reversed(accepted)}
+        remaining = await self._without_known(connection, jobs, list(first.values())[::-1], answers)
         remaining = await self._take_keys(connection, IDEMPOTENT, jobs, remaining, answers)
         remaining = await self._take_keys(connection, UNIQUE, jobs, remaining, answers)
-        if not remaining:
-            return True
+        if remaining:
+            await self._store_facts(connection, jobs, targets, remaining, answers)
+        _settle(jobs, accepted, first, answers)
+        return True
+
+    async def _store_facts(
+        self, connection: Any, jobs: list[Wanted], targets: Targets, remaining: list[int], answers: list[Answer]
+    ) -> None:
         rich = [jobs[index][1] for index in remaining]
         rows = await connection.fetch(
             self.sql("insert"),
-            *self._columns(catalog, jobs, remaining),
-            now,
+            *_columns(jobs, targets, remaining),
+            self.bound_now(),
             [codec.instant(job.at) for job in rich],
             [codec.seconds(job.at) for job in rich],
             [codec.instant(job.deadline) for job in rich],
@@ -187,29 +188,21 @@ class Inserter(Store):
         for index in remaining:
             identifier = jobs[index][2]
             answers[index] = Inserted(identifier, identifier not in fresh)
-        return True
 
-    async def _without_known(
-        self, connection: Any, jobs: list[tuple[int, NewJob, UUID]], indexes: list[int], answers: list[Answer]
-    ) -> list[int]:
-        """Answer for jobs that are stored already, before they take keys a second time; of one id twice, the second is known."""
+    async def _without_known(self, connection: Any, jobs: list[Wanted], indexes: list[int], answers: list[Answer]) -> list[int]:
+        """Answer for jobs that are stored already, before they take keys a second time."""
         rows = await connection.fetch(self.sql("known_ids"), [jobs[index][2] for index in indexes])
         known = {row["id"] for row in rows}
-        new = []
         for index in indexes:
-            identifier = jobs[index][2]
-            if identifier in known:
-                answers[index] = Inserted(identifier, existed=True)
-            else:
-                known.add(identifier)
-                new.append(index)
-        return new
+            if jobs[index][2] in known:
+                answers[index] = Inserted(jobs[index][2], existed=True)
+        return [index for index in indexes if jobs[index][2] not in known]
 
     async def _take_keys(
         self,
         connection: Any,
         scope: int,
-        jobs: list[tuple[int, NewJob, UUID]],
+        jobs: list[Wanted],
         indexes: list[int],
         answers: list[Answer],
     ) -> list[int]:
@@ -255,6 +248,61 @@ class Inserter(Store):
 _VERSION = "select version from taskforge.catalog"
 
 
+def _kind(project: int, job: NewJob) -> Kind:
+    return (project, job.queue, job.job_type, job.priority, job.requires)
+
+
+def _check(jobs: list[Wanted], targets: Targets) -> tuple[list[Any], list[int]]:
+    """Each job's refusal, or None for those that may be stored, whose indexes come second."""
+    answers: list[Answer | None] = []
+    accepted = []
+    for index, (project, job, identifier) in enumerate(jobs):
+        target = targets[_kind(project, job)]
+        try:
+            if isinstance(target, NotFound):
+                raise target
+            _check_against(target[0], job, identifier)
+        except (NotFound, Conflict, Invalid) as error:
+            answers.append(Refused(error))
+        else:
+            answers.append(None)
+            accepted.append(index)
+    return answers, accepted
+
+
+def _columns(jobs: list[Wanted], targets: Targets, indexes: list[int]) -> list[list[Any]]:
+    ids, fences, lanes, budgets, payloads = [], [], [], [], []
+    for index in indexes:
+        project, job, identifier = jobs[index]
+        target = targets[_kind(project, job)]
+        assert not isinstance(target, NotFound)
+        ids.append(identifier)
+        fences.append(fence_of(identifier, 1))
+        lanes.append(target[1])
+        budgets.append(job.max_attempts or target[0].settings.max_attempts)
+        payloads.append(job.payload.decode())
+    return [ids, fences, lanes, budgets, payloads]
+
+
+def _settle(jobs: list[Wanted], accepted: list[int], first: dict[UUID, int], answers: list[Answer]) -> None:
+    """Of one id twice, the second gets the answer of the first; and no answer names a job that was itself turned away."""
+    for index in accepted:
+        answer = answers[first[jobs[index][2]]]
+        if index != first[jobs[index][2]]:
+            answers[index] = Inserted(answer.job, existed=True) if isinstance(answer, Inserted) else answer
+    turned_away = {jobs[index][2]: answer for index in accepted if isinstance(answer := answers[index], Inserted)}
+    for index in accepted:
+        answer = answers[index]
+        if isinstance(answer, Inserted) and answer.existed:
+            answers[index] = msgspec.structs.replace(turned_away.get(answer.job, answer), existed=True)
+
+
+def _shared(column: list[Any]) -> tuple[list[Any] | None, Any]:
+    """A column as an array, or as the one value that all its rows have."""
+    first = column[0]
+    return (None, first) if all(value == first for value in column) else (column, None)
+
+
 def _is_plain(job: NewJob) -> bool:
     return (
         job.id is None
@@ -276,5 +324,5 @@ def _check_against(queue: Queue, job: NewJob, identifier: UUID) -> None:
     if len(job.payload) > queue.settings.payload_limit_bytes:
         limit = queue.settings.payload_limit_bytes
         raise Invalid("payload", f"takes {len(job.payload):,} bytes as JSON", f"queue {queue.name!r} allows {limit:,}")
-    if not is_job_id(identifier):
+    if job.id is not None and not is_job_id(identifier):
         raise Invalid("id", f"{identifier} is not a job id", "use a UUIDv7 whose last 24 bits are zero, or none")

@@ -105,7 +105,7 @@ class Claimer:
             turn, fence = rows[-1]
 
     def _take(self, lane: OpenLane, limit: int) -> list[Taken]:
-        """Move the first jobs of a lane from ready to running. Per job: 1.4 µs to read, 1.0 to write, 0.5 to delete; carried back
+        """Move the first jobs of a lane from ready to running. Per job: 1.4 µs to read, 1.4 to write, 0.5 to delete; carried back
         row by row (executemany) the write alone is 3.9."""
         if limit <= 0:
             return []
@@ -114,7 +114,7 @@ class Claimer:
         if not rows:
             return []
         fence, turn = rows[-1][:2]
-        # Facts that matter here are rare; where no job has any, the second visit to the facts is spared (0.5 µs a job).
+        # Facts that matter here are rare; where no job has any, the second visit to the facts is spared (1.1 against 1.7 µs a job).
         statement = sql("take_into") if any(row[5] is not None or row[6] is not None for row in rows) else sql("take_into_plain")
         head = (lane.number, turn, fence, self._worker)
         moved = execute(statement, (*head, *self._terms(lane))).rowcount

@@ -120,6 +120,7 @@ create table taskforge.running (
     job uuid not null,
     project int not null,
     lane int not null,
+    queue int not null,
     worker uuid not null, -- the incarnation
     attempt int not null, -- this one included
     max_attempts int not null,

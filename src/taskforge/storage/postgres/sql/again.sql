@@ -3,7 +3,8 @@
 -- $1 fences · $2 epochs · $3 next fences · $4 execution statuses · $5 delays (null: back at its old turn) · $6 whether the attempt is
 -- spent · $7 whether it crashed · $8 the worker that skipped it · $9 lane, $10 queue, $11 max attempts of a dead letter · $12 errors ·
 -- $13 reasons · $14 seconds the handler ran · $15 bucket bounds in ms · $16 now (tests) · $17 whether only lapsed claims may move
--- Returns the fences that were not moved, and whether a cancel request is why.
+-- Returns the fences that were not moved. Whether a cancel request is why takes a new snapshot to see: one that came while this statement
+-- waited for the row is not in its own.
 with clock as materialized (
     select coalesce($16::timestamptz, statement_timestamp()) as now
 ),
@@ -15,25 +16,30 @@ gone as (
         or not exists (select from taskforge.workers w where w.incarnation = r.worker and w.lease_until > (select now from clock)))
     returning *
 ),
-moved as materialized (
-    select g.fence, g.job, g.project, g.worker, g.attempt, g.claimed_at, i.epoch, i.next, i.status, i.delay, i.error, i.reason, c.now,
-        l.queue as old_queue, g.lane as old_lane, coalesce(i.lane, g.lane) as lane, i.queue as new_queue,
-        case when i.lane is not null then 0 when i.spent then g.attempt else g.attempt - 1 end as spent,
-        coalesce(i.max_attempts, g.max_attempts) as max_attempts,
-        case when i.lane is not null then 0 when i.crashed then g.crashes + 1 else g.crashes end as crashes,
-        g.keyed, g.turn, g.skipped,
-        case when i.lane is null then g.deadline end as until,
-        (select w.id from taskforge.workers w where w.incarnation = i.skipper) as skipper,
-        case when i.ran is null then g.started_at else c.now - make_interval(secs => i.ran) end as began,
-        greatest(0, extract(epoch from g.claimed_at) * 1e3 - g.turn / 1e3)::float8 as wait_ms,
-        greatest(0, coalesce(i.ran, extract(epoch from c.now - coalesce(g.started_at, g.claimed_at))) * 1e3)::float8 as duration_ms,
-        row_number() over () as position
+paired as materialized (
+    select g.*, i.fence as asked, i.epoch, i.next, i.status, i.delay, i.spent, i.crashed, i.skipper, i.lane as new_lane,
+        i.queue as new_queue, i.max_attempts as new_max_attempts, i.error, i.reason, i.ran
     from gone g
-    join unnest($1::uuid[], $2::int[], $3::uuid[], $4::smallint[], $5::float8[], $6::bool[], $7::bool[], $8::uuid[], $9::int[],
+    full join unnest($1::uuid[], $2::int[], $3::uuid[], $4::smallint[], $5::float8[], $6::bool[], $7::bool[], $8::uuid[], $9::int[],
         $10::int[], $11::int[], $12::text[], $13::text[], $14::float8[])
-        as i (fence, epoch, next, status, delay, spent, crashed, skipper, lane, queue, max_attempts, error, reason, ran) on i.fence = g.fence
-    join taskforge.lanes l on l.number = g.lane
-    cross join clock c
+        as i (fence, epoch, next, status, delay, spent, crashed, skipper, lane, queue, max_attempts, error, reason, ran)
+        on i.fence = g.fence
+),
+moved as materialized (
+    select p.fence, p.job, p.project, p.worker, p.attempt, p.claimed_at, p.epoch, p.next, p.status, p.delay, p.error, p.reason, c.now,
+        p.queue as old_queue, p.lane as old_lane, coalesce(p.new_lane, p.lane) as lane, p.new_queue,
+        case when p.new_lane is not null then 0 when p.spent then p.attempt else p.attempt - 1 end as spent,
+        coalesce(p.new_max_attempts, p.max_attempts) as max_attempts,
+        case when p.new_lane is not null then 0 when p.crashed then p.crashes + 1 else p.crashes end as crashes,
+        p.keyed, p.turn, p.skipped,
+        case when p.new_lane is null then p.deadline end as until,
+        (select w.id from taskforge.workers w where w.incarnation = p.skipper) as skipper,
+        case when p.ran is null then p.started_at else c.now - make_interval(secs => p.ran) end as began,
+        greatest(0, extract(epoch from p.claimed_at) * 1e3 - p.turn / 1e3)::float8 as wait_ms,
+        greatest(0, coalesce(p.ran, extract(epoch from c.now - coalesce(p.started_at, p.claimed_at))) * 1e3)::float8 as duration_ms,
+        row_number() over () as position
+    from paired p cross join clock c
+    where p.fence is not null
 ),
 history as (
     insert into taskforge.executions (job, epoch, project, attempt, status, worker, claimed_at, started_at, finished_at, error, reason)
@@ -67,5 +73,4 @@ rollup as (
 freed as (
     delete from taskforge.keys where scope = 0 and job = any (array(select job from moved where keyed and new_queue is not null))
 )
-select lost.fence, coalesce((select r.cancel_requested from taskforge.running r where r.fence = lost.fence), false) as cancel_requested
-from unnest($1::uuid[]) as lost (fence) where lost.fence not in (select fence from gone)
+select asked as fence from paired where fence is null

@@ -12,7 +12,7 @@ with told as (
         message = coalesce(i.message, r.message)
     from unnest($1::uuid[], $2::float8[], $3::real[], $4::text[]) as i (fence, ago, progress, message)
     cross join (select coalesce($5::timestamptz, statement_timestamp()) as now) c
-    where r.fence = i.fence and r.fence = any ($1::uuid[])
+    where r.fence = i.fence
     returning r.fence
 )
 select lost.fence from unnest($1::uuid[]) as lost (fence) where lost.fence not in (select fence from told)

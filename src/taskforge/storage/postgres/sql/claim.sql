@@ -1,7 +1,7 @@
 -- Claim: take up to $4 jobs from the lanes given, by tier (queue priority, then job priority) and turn, and put them in running.
 -- $1 incarnation · $2 catalog version the caller remembers · $3 now (tests) · $4 limit · $5 worker id (for skips) · $6 batch · then one entry
 -- for each lane: $7 number · $8 tier · $9 seek past this turn · $10 look at this many · $11 timeout · $12 heartbeat timeout · $13 gate ·
--- $14 how many its gate lets through
+-- $14 how many its gate lets through · $15 queue
 -- Nothing is taken when the caller's lease is over or its memory of the catalog is stale; the caller asks why only then.
 -- Where $10 cuts a lane off short of what could be taken from it, only what sorts before the cut is taken: the order stays exact without
 -- reading $4 rows of every lane.
@@ -12,8 +12,8 @@ with clock as materialized (
 ),
 lane as materialized (
     select l.*
-    from unnest($7::int[], $8::int[], $9::bigint[], $10::int[], $11::float8[], $12::float8[], $13::int[], $14::int[])
-        as l (number, tier, bound, most, timeout, beat, gate, cap)
+    from unnest($7::int[], $8::int[], $9::bigint[], $10::int[], $11::float8[], $12::float8[], $13::int[], $14::int[],
+        $15::int[]) as l (number, tier, bound, most, timeout, beat, gate, cap, queue)
     where (select version from taskforge.catalog) = $2
       and exists (select from taskforge.workers where incarnation = $1 and lease_until > (select now from clock))
 ),
@@ -46,7 +46,7 @@ moved as (
     delete from taskforge.ready where ctid = any (array(select place from chosen)) returning *
 ),
 known as materialized (
-    select m.*, l.beat, l.gate, coalesce(j.timeout_seconds, l.timeout) as timeout_seconds,
+    select m.*, l.beat, l.gate, l.queue, coalesce(j.timeout_seconds, l.timeout) as timeout_seconds,
         j.payload, j.deadline, j.tags, j.trace, (select now from clock) as now
     from moved m
     join lane l on l.number = m.lane
@@ -55,9 +55,9 @@ known as materialized (
     ) j on true
 ),
 placed as (
-    insert into taskforge.running (fence, job, project, lane, worker, attempt, max_attempts, crashes, keyed, turn, batch, claimed_at,
+    insert into taskforge.running (fence, job, project, lane, queue, worker, attempt, max_attempts, crashes, keyed, turn, batch, claimed_at,
         timeout_at, timeout_seconds, beat_by, beat_seconds, deadline, gate, skipped)
-    select fence, job, project, lane, $1, attempt + 1, max_attempts, crashes, keyed, turn, $6, now,
+    select fence, job, project, lane, queue, $1, attempt + 1, max_attempts, crashes, keyed, turn, $6, now,
         now + make_interval(secs => timeout_seconds), timeout_seconds, now + make_interval(secs => beat), beat, deadline, gate, skipped
     from known
 )

@@ -1,7 +1,9 @@
 -- End: jobs that are over (succeeded, failed, cancelled) leave running; history, tallies, rollups and an event are appended.
--- $1 fences · $2 epochs · $3 job statuses · $4 execution statuses · $5 seconds the handler ran (null: not known) · $6 results · $7 errors ·
--- $8 reasons · $9 bucket bounds in ms · $10 now (tests) · $11 whether only lapsed claims may be ended
--- Returns the fences that were lost. Deleting by `fence = any($1)` keeps the plan an index scan; the rest is joined to what came back. An
+-- $1 fences · $2 epochs · $3 statuses, or $4 the status of all (of the job and, by the same number, of its execution) · $5 seconds the
+-- handler ran (null: not known) · $6 results · $7 errors · $8 reasons · $9 bucket bounds in ms · $10 now (tests) · $11 whether only lapsed
+-- claims may be ended · arrays that hold nothing but nulls may be null
+-- Returns the fences that were lost. Deleting by `fence = any($1)` keeps the plan an index scan; the rest is joined to what came back, by a
+-- full join because that cannot become a nested loop: once `running` had been analysed, an inner join took 350 ms for 1,000 jobs. An
 -- ending stands even when a cancel came first: the work is done.
 with clock as materialized (
     select coalesce($10::timestamptz, statement_timestamp()) as now
@@ -14,16 +16,19 @@ gone as (
         or not exists (select from taskforge.workers w where w.incarnation = r.worker and w.lease_until > (select now from clock)))
     returning *
 ),
-ended as materialized (
-    select g.*, i.epoch, i.status, i.execution_status, i.result, i.error, i.reason, l.queue, c.now,
-        case when i.ran is null then g.started_at else c.now - make_interval(secs => i.ran) end as began,
-        greatest(0, extract(epoch from g.claimed_at) * 1e3 - g.turn / 1e3)::float8 as wait_ms,
-        greatest(0, coalesce(i.ran, extract(epoch from c.now - coalesce(g.started_at, g.claimed_at))) * 1e3)::float8 as duration_ms
+paired as materialized (
+    select g.*, i.fence as asked, i.epoch, coalesce(i.status, $4) as status, i.ran, i.result, i.error, i.reason
     from gone g
-    join unnest($1::uuid[], $2::int[], $3::smallint[], $4::smallint[], $5::float8[], $6::text[], $7::text[], $8::text[])
-        as i (fence, epoch, status, execution_status, ran, result, error, reason) on i.fence = g.fence
-    join taskforge.lanes l on l.number = g.lane
-    cross join clock c
+    full join unnest($1::uuid[], $2::int[], $3::smallint[], $5::float8[], $6::text[], $7::text[], $8::text[])
+        as i (fence, epoch, status, ran, result, error, reason) on i.fence = g.fence
+),
+ended as materialized (
+    select p.*, c.now,
+        case when p.ran is null then p.started_at else c.now - make_interval(secs => p.ran) end as began,
+        greatest(0, extract(epoch from p.claimed_at) * 1e3 - p.turn / 1e3)::float8 as wait_ms,
+        greatest(0, coalesce(p.ran, extract(epoch from c.now - coalesce(p.started_at, p.claimed_at))) * 1e3)::float8 as duration_ms
+    from paired p cross join clock c
+    where p.fence is not null
 ),
 history as (
     insert into taskforge.finished (job, queue, project, status, epoch, attempt, max_attempts, crashes, worker, claimed_at,
@@ -39,9 +44,9 @@ tally as (
 rollup as (
     insert into taskforge.rollup_deltas (project, queue, lane, worker, minute, status, duration_bucket, wait_bucket, count, duration_ms,
         wait_ms)
-    select project, queue, lane, worker, date_trunc('minute', max(now)), execution_status,
+    select project, queue, lane, worker, date_trunc('minute', max(now)), status,
         width_bucket(duration_ms, $9::float8[]), width_bucket(wait_ms, $9::float8[]), count(*), sum(duration_ms), sum(wait_ms)
-    from ended group by project, queue, lane, worker, execution_status, 7, 8
+    from ended group by project, queue, lane, worker, status, 7, 8
 ),
 event as (
     insert into taskforge.outbox (project, topic, queue, jobs, at)
@@ -51,4 +56,4 @@ event as (
 freed as (
     delete from taskforge.keys where scope = 0 and job = any (array(select job from ended where keyed))
 )
-select lost.fence from unnest($1::uuid[]) as lost (fence) where lost.fence not in (select fence from gone)
+select asked as fence from paired where fence is null

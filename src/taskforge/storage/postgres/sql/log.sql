@@ -13,7 +13,8 @@ lines as (
         coalesce($7::timestamptz, statement_timestamp()) - make_interval(secs => i.age)
     from unnest($1::uuid[], $2::int[], $3::smallint[], $4::text[], $5::text[], $6::float8[])
         with ordinality as i (fence, epoch, level, message, metadata, age, position)
-    join held h on h.fence = i.fence
+    full join held h on h.fence = i.fence
+    where h.fence is not null
     order by i.position
 )
 select distinct lost.fence from unnest($1::uuid[]) as lost (fence) where lost.fence not in (select fence from held)

@@ -2,4 +2,4 @@
 with gate as (
     insert into taskforge.gates (queue) values ($1) on conflict do nothing
 )
-update taskforge.running set gate = $1 where gate is null and lane in (select number from taskforge.lanes where queue = $1)
+update taskforge.running set gate = $1 where gate is null and queue = $1

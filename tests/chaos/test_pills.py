@@ -1,0 +1,99 @@
+"""R10: jobs that kill their workers, among 1,000 good ones. Each goes to the dead letter queue after three crashes; the good ones
+are all done; a C call that holds the GIL within its timeout keeps its job."""
+
+import asyncio
+import random
+import time
+from collections import Counter
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from taskforge.domain.job import new_job
+from tests.chaos.fleet import LEASE, Fleet, beside, bound
+from tests.chaos.history import jobs
+
+GOOD = 1_000
+CRASHING = ("segfault", "leave", "devour")
+CRASHES = 3
+
+
+async def _poison(fleet: Fleet) -> dict[UUID, str]:
+    pills: dict[UUID, str] = {}
+    for name in CRASHING:
+        [handle] = await fleet.function(name).enqueue_many([()])
+        pills[handle.id] = name
+    pills[(await fleet.forge.insert(new_job("pills", "careful", {"number": "three"}))).job] = "careful"
+    return pills
+
+
+async def _r10(tmp_path: Path, store: dict[str, str], seconds: float) -> None:
+    async with Fleet(tmp_path, **store) as fleet:
+        engine = await fleet.forge.engine()
+        started = time.monotonic()
+        pills: dict[UUID, str] = {}
+        hogs: list[UUID] = []
+        crews = [fleet.restarting("--queues", "default,pills", slots=4) for _ in range(2)]
+        async with beside(*crews, fleet.restarting("--queues", "default,hogs", slots=4)):
+            while not pills or time.monotonic() - started < seconds:
+                good = [(random.choice((0.0, 0.005, 0.02)),) for _ in range(GOOD)]
+                await fleet.enqueue("work", *good[: GOOD // 2])
+                pills |= await _poison(fleet)
+                hogs += [handle.id for handle in await fleet.function("hog").enqueue_many([(2.5 * LEASE,), (2.5 * LEASE,)])]
+                await fleet.enqueue("work", *good[GOOD // 2 :])
+                async with asyncio.timeout(90):
+                    while await _unsettled(fleet, set(pills), set(hogs)):
+                        await asyncio.sleep(0.1)
+                assert await fleet.drained()
+        starts = Counter(UUID(line["job"]) for line in fleet.history.lines("start"))
+        for pill in await jobs(engine, set(pills)):
+            kind = pills[pill.id]
+            if kind == "careful":
+                assert pill.error is not None
+                assert (pill.status, pill.error.type, pill.attempt_count, starts[pill.id]) == ("failed", "InvalidArguments", 1, 0)
+                continue
+            executions = await engine.executions([1], pill.id)
+            crashed = [one for one in executions if one.error is not None and one.error.type == "WorkerCrashed"]
+            assert (pill.queue, pill.origin_queue, len(crashed)) == ("dead", "pills", CRASHES), kind
+            # Fewer starts than crashes: another pill may kill the worker before this one's turn comes.
+            assert 1 <= starts[pill.id] <= CRASHES, kind
+            assert executions[-1].reason == f"poison pill: its workers died {CRASHES} times"
+        for hog in await jobs(engine, set(hogs)):
+            assert (hog.status, hog.epoch, starts[hog.id]) == ("succeeded", 1, 1)
+        assert await fleet.violations() == []
+        again = [job for job in await jobs(engine, fleet.acknowledged) if job.epoch > 1]
+        where = fleet.forge.settings.url.partition(":")[0]
+        print(
+            f"R10 {where}: {len(pills)} pills (segfault, exit, out of memory: dead-lettered after "
+            f"{CRASHES} crashes each; bad payload: failed at once), good jobs not done {bound(len(fleet.acknowledged))}, "
+            f"{len(again)} of them ran again, {len(hogs)} GIL hogs of {2.5 * LEASE:g} s on a lease of {LEASE:g} s rescued "
+            f"{bound(len(hogs))}, {time.monotonic() - started:.0f} s"
+        )
+
+
+async def _unsettled(fleet: Fleet, pills: set[UUID], hogs: set[UUID]) -> bool:
+    engine = await fleet.forge.engine()
+    return any(not job.status.is_final and job.queue != "dead" for job in await jobs(engine, pills | hogs))
+
+
+@pytest.mark.timeout(240)
+async def test_r10_pills(tmp_path: Path, store: dict[str, str]) -> None:
+    await _r10(tmp_path, store, 0)
+
+
+@pytest.mark.long
+async def test_r10_pills_for_an_hour(tmp_path: Path, store: dict[str, str]) -> None:
+    await _r10(tmp_path, store, 3_600)
+
+
+@pytest.mark.timeout(180)
+async def test_r10_catches_a_twin_that_counts_no_crashes(tmp_path: Path) -> None:
+    async with Fleet(tmp_path, twin="counts no crashes", url=f"sqlite:///{tmp_path}/jobs.db") as fleet:
+        [pill] = [handle.id for handle in await fleet.function("leave").enqueue_many([()])]
+        async with beside(fleet.restarting(slots=4), fleet.restarting(slots=4)), asyncio.timeout(90):
+            while fleet.history.count("start") <= CRASHES:
+                await asyncio.sleep(0.1)
+        [job] = await jobs(await fleet.forge.engine(), {pill})
+        print(f"R10 twin that counts no crashes: the pill killed {fleet.history.count('start')} workers and is still {job.status}")
+        assert job.queue == "pills"
