@@ -1,6 +1,7 @@
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,3 +32,18 @@ def postgres_server() -> Iterator[LocalServer]:
 @pytest.fixture(scope="session")
 def postgres_url(postgres_server: LocalServer) -> str:
     return postgres_server.url()
+
+
+@pytest.fixture
+def figure(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Tell a figure that a test measured: it is shown at the end of the run, also when tests run in several processes."""
+    return lambda text: record_property("figure", text)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    reports = [report for kind in ("passed", "failed") for report in terminalreporter.stats.get(kind, []) if report.when == "call"]
+    figures = [value for report in reports for key, value in report.user_properties if key == "figure"]
+    if figures:
+        terminalreporter.section("figures")
+        for text in figures:
+            terminalreporter.write_line(text)

@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
 from uuid import UUID
@@ -27,6 +27,7 @@ from tests.chaos.history import History
 
 LEASE = 1.0
 GRACE = 2.0
+Figure = Callable[[str], None]
 ROOT = Path(__file__).parents[2]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.fleet import LEASE, Fleet, beside, bound
+from tests.chaos.fleet import LEASE, Figure, Fleet, beside, bound
 
 WORKERS = 4
 EVERY = 2.0
@@ -31,7 +31,7 @@ async def _storm(fleet: Fleet, seconds: float) -> int:
     return kills
 
 
-async def _r1(tmp_path: Path, store: dict[str, str], seconds: float) -> None:
+async def _r1(tmp_path: Path, store: dict[str, str], seconds: float, figure: Figure) -> None:
     async with Fleet(tmp_path, **store) as fleet:
         kills = await _storm(fleet, seconds)
         in_time = await fleet.drained()
@@ -40,7 +40,7 @@ async def _r1(tmp_path: Path, store: dict[str, str], seconds: float) -> None:
         took = await fleet.history.rescues(await fleet.forge.engine(), fleet.acknowledged)
         p99 = took[min(len(took) - 1, int(0.99 * len(took)))]
         n = len(fleet.acknowledged)
-        print(
+        figure(
             f"R1 {fleet.forge.settings.url.partition(':')[0]}: {kills} kills in {seconds:g} s, lost {bound(n)}, accepted twice "
             f"{bound(n)}, {len(took)} rescued, rescue p99 {p99:.2f} s, most {took[-1]:.2f} s (limit {2 * LEASE:g} s)"
         )
@@ -48,25 +48,25 @@ async def _r1(tmp_path: Path, store: dict[str, str], seconds: float) -> None:
 
 
 @pytest.mark.timeout(180)
-async def test_r1_kill(tmp_path: Path, store: dict[str, str]) -> None:
-    await _r1(tmp_path, store, 14)
+async def test_r1_kill(tmp_path: Path, store: dict[str, str], figure: Figure) -> None:
+    await _r1(tmp_path, store, 14, figure)
 
 
 @pytest.mark.long
-async def test_r1_kill_for_a_minute(tmp_path: Path, store: dict[str, str]) -> None:
-    await _r1(tmp_path, store, 60)
+async def test_r1_kill_for_a_minute(tmp_path: Path, store: dict[str, str], figure: Figure) -> None:
+    await _r1(tmp_path, store, 60, figure)
 
 
 @pytest.mark.long
-async def test_r1_kill_for_an_hour(tmp_path: Path, store: dict[str, str]) -> None:
-    await _r1(tmp_path, store, 3_600)
+async def test_r1_kill_for_an_hour(tmp_path: Path, store: dict[str, str], figure: Figure) -> None:
+    await _r1(tmp_path, store, 3_600, figure)
 
 
 @pytest.mark.timeout(180)
-async def test_r1_catches_a_twin_that_never_rescues(tmp_path: Path) -> None:
+async def test_r1_catches_a_twin_that_never_rescues(tmp_path: Path, figure: Figure) -> None:
     async with Fleet(tmp_path, twin="never rescues", url=f"sqlite:///{tmp_path}/jobs.db") as fleet:
         await _storm(fleet, 4)
         assert not await fleet.drained(patience=3 * LEASE)
         lost = [one for one in await fleet.violations() if one.startswith("lost")]
-        print(f"R1 twin that never rescues: {len(lost)} jobs reported lost")
+        figure(f"R1 twin that never rescues: {len(lost)} jobs reported lost")
         assert lost

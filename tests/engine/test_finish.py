@@ -22,7 +22,6 @@ from taskforge.domain.outcome import (
     Transition,
 )
 from taskforge.domain.queue import DeleteQueue
-from taskforge.storage.engine import Claim
 from tests.engine.world import ERROR, World
 
 ROWS: list[tuple[Transition, JobStatus, int, ExecutionStatus, str | None]] = [
@@ -238,18 +237,6 @@ async def test_a_fence_given_twice_counts_once_and_the_first_wins(world: World) 
     assert len(await world.engine.executions([1], job)) == 1
     stats = await world.stats()
     assert (stats.succeeded, stats.failed, stats.scheduled) == (1, 0, 1)
-
-
-async def test_turn_finishes_and_claims_in_one_call(world: World) -> None:
-    jobs = await world.enqueue_many(4)
-    worker = await world.worker()
-    lost, claimed = await world.engine.turn([], Claim(worker.incarnation, 2))
-    assert (lost, [one.fence for one in claimed]) == ([], [fence_of(job, 1) for job in jobs[:2]])
-    finishes = [Finish(one.fence, Succeed()) for one in claimed] + [Finish(UUID(int=7), Succeed())]
-    lost, claimed = await world.engine.turn(finishes, Claim(worker.incarnation, 5))
-    assert lost == [Lost(UUID(int=7))]
-    assert [one.fence for one in claimed] == [fence_of(job, 1) for job in jobs[2:]]
-    assert (await world.stats()).succeeded == 2
 
 
 async def test_a_started_job_no_longer_expires_but_keeps_its_deadline(world: World) -> None:

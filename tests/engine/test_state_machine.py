@@ -45,7 +45,7 @@ ACTIONS = [
     *["change"] * 2,
     *["stage"] * 3,
     *["renew"] * 2,
-    "beat",
+    *["beat"] * 2,
     "edit",
     "change_finished",
     "cancel_running",
@@ -205,7 +205,8 @@ class EnginesAgree(RuleBasedStateMachine):
         if not self.fences:
             return self.claim()
         self._tick()
-        fence, progress = self.dice.choice(self.fences), self.dice.choice([None, 0.25, 0.5])
+        running = self._running() if self.dice.random() < 0.8 else []
+        fence, progress = self.dice.choice(running or self.fences), self.dice.choice([None, 0.25, 0.5])
         started = self.dice.random() < 0.5
         lost = self.model.beat(fence, progress, started)
         news = Beat(fence=fence, progress=progress, started_seconds_ago=0.0 if started else None)

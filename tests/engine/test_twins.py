@@ -295,5 +295,5 @@ def test_the_machine_finds_a_broken_engine(
         Alone.runner, Alone.clock = runner, Clock()
         Alone.sides = runner.run(start())
         with pytest.raises(AssertionError):
-            test_state_machine.run(Alone, 300, 50)
+            test_state_machine.run(Alone, 1_000, 50)
         runner.run(store.close())

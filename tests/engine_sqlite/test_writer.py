@@ -137,16 +137,21 @@ async def test_a_caller_that_gave_up_before_its_turn_gets_no_work_done(engine: S
     assert len(await engine.claim(Claim(worker.incarnation, 1))) == 1
 
 
-async def test_turn_finishes_and_claims_in_one_commit_and_a_lost_lease_undoes_no_finish(engine: SqliteEngine) -> None:
+async def test_a_finish_and_a_claim_side_by_side_share_a_commit_and_fail_apart(engine: SqliteEngine) -> None:
     worker = await engine.register(1, NewWorker(name="w"), 60)
     await engine.insert(1, [new_job("default", "work")] * 2)
     [first] = await engine.claim(Claim(worker.incarnation, 1))
     sizes = commits(engine)
-    lost, [second] = await engine.turn([Finish(first.fence, Succeed())], Claim(worker.incarnation, 1))
+    lost, [second] = await asyncio.gather(
+        engine.finish([Finish(first.fence, Succeed())]), engine.claim(Claim(worker.incarnation, 1))
+    )
     assert lost == []
     assert sizes == [2]
-    with pytest.raises(LeaseLost):
-        await engine.turn([Finish(second.fence, Succeed())], Claim(uuid4(), 1))
+    lost, refused = await asyncio.gather(
+        engine.finish([Finish(second.fence, Succeed())]), engine.claim(Claim(uuid4(), 1)), return_exceptions=True
+    )
+    assert lost == []
+    assert isinstance(refused, LeaseLost)
     assert (await engine.stats([1]))[0].succeeded == 2
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,9 @@ async def test_a_process_is_killed_when_its_time_is_over(crew: Crew, tmp_path: P
     assert answer.pid != int(path.read_text())
 
 
-async def test_cancel_reaches_a_running_job_of_every_kind_within_two_seconds(crew_on_each: Crew, tmp_path: Path) -> None:
+async def test_cancel_reaches_a_running_job_of_every_kind_within_two_seconds(
+    crew_on_each: Crew, tmp_path: Path, figure: Callable[[str], None]
+) -> None:
     add_to(crew_on_each.forge)
     path = tmp_path / "pid"
     began: set[str] = set()
@@ -120,7 +123,7 @@ async def test_cancel_reaches_a_running_job_of_every_kind_within_two_seconds(cre
         assert (job.status, job.reason) == ("cancelled", "cancelled while processing")
 
     await asyncio.gather(*map(cancel, handles))
-    print(f"cancel reached: {', '.join(f'{kind} {seconds:.2f} s' for kind, seconds in took.items())} (limit {CANCEL_SECONDS} s)")
+    figure(f"cancel reached: {', '.join(f'{kind} {seconds:.2f} s' for kind, seconds in took.items())} (limit {CANCEL_SECONDS} s)")
     assert max(took.values()) < CANCEL_SECONDS
     assert not psutil.pid_exists(int(path.read_text()))
 

@@ -122,8 +122,9 @@ async def test_a_keeper_that_dies_is_started_again(short: Crew) -> None:
 
 
 async def test_a_suspect_runs_alone(crew: Crew) -> None:
-    """A job under which a worker died before must not take others with it a second time."""
+    """A job under which a worker died before must not take others with it a second time, nor those that wait behind it."""
     together: list[int] = []
+    processing: list[int] = []
     now: set[str] = set()
 
     @crew.forge.job()
@@ -135,6 +136,8 @@ async def test_a_suspect_runs_alone(crew: Crew) -> None:
     @crew.forge.job()
     async def suspect() -> None:
         now.add("suspect")
+        [stats] = [one for one in await engine.stats([1]) if one.queue == "default"]
+        processing.append(stats.processing)
         for _ in range(10):
             together.append(len(now))
             await asyncio.sleep(0.01)
@@ -151,6 +154,10 @@ async def test_a_suspect_runs_alone(crew: Crew) -> None:
     for one in (handle, *first, *rest):
         await one.result(20)
     assert set(together) == {1}
+    assert processing == [1]  # the store knows that no other job is in this worker's hands
+    for one in (*first, *rest):
+        job = await one.job()
+        assert (job.attempt_count, job.crash_count) == (1, 0)
 
 
 async def _crash_once(crew: Crew, engine: Engine) -> None:

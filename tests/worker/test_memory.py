@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import time
+from collections.abc import Callable
 
 import psutil
 import pytest
@@ -38,17 +39,17 @@ async def _drain(crew: Crew, jobs: int) -> tuple[float, float, float]:
     return first, process.memory_info().rss / 2**20, time.monotonic() - started
 
 
-def _report(jobs: int, first: float, last: float, seconds: float) -> None:
-    print(f"{jobs:,} jobs through one worker in {seconds:.1f} s: {first:.1f} MB after {FIRST:,}, {last:.1f} MB after all")
+def _report(figure: Callable[[str], None], jobs: int, first: float, last: float, seconds: float) -> None:
+    figure(f"{jobs:,} jobs through one worker in {seconds:.1f} s: {first:.1f} MB after {FIRST:,}, {last:.1f} MB after all")
     assert last - first < MOST_GROWTH_MB
 
 
-async def test_memory_is_flat_over_30_000_jobs(tmp_path: object) -> None:
+async def test_memory_is_flat_over_30_000_jobs(tmp_path: object, figure: Callable[[str], None]) -> None:
     async with Crew(TaskForge(f"sqlite:///{tmp_path}/jobs.db", durable=False)) as crew:
-        _report(30_000, *await _drain(crew, 30_000))
+        _report(figure, 30_000, *await _drain(crew, 30_000))
 
 
 @pytest.mark.long
-async def test_memory_is_flat_over_100_000_jobs(tmp_path: object) -> None:
+async def test_memory_is_flat_over_100_000_jobs(tmp_path: object, figure: Callable[[str], None]) -> None:
     async with Crew(TaskForge(f"sqlite:///{tmp_path}/jobs.db", durable=False)) as crew:
-        _report(100_000, *await _drain(crew, 100_000))
+        _report(figure, 100_000, *await _drain(crew, 100_000))

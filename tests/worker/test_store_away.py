@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from taskforge import StoreUnavailable, TaskForge
@@ -9,7 +10,7 @@ from taskforge.storage.postgres.server import LocalServer
 from tests.worker.crew import Crew, until
 
 
-async def test_a_worker_outlives_its_database(server_directory: Path) -> None:
+async def test_a_worker_outlives_its_database(server_directory: Path, figure: Callable[[str], None]) -> None:
     """PostgreSQL stopped as in a crash under it: what was acknowledged is there, and results of before are not lost."""
     with LocalServer.start(server_directory) as server:
         forge = TaskForge(server.url(), lease_seconds=10, poll_seconds=0.2, upkeep_seconds=0.1)
@@ -43,7 +44,7 @@ async def test_a_worker_outlives_its_database(server_directory: Path) -> None:
             more = await quick.enqueue_many([(number,) for number in range(20)])
             for handle in more:
                 await crew.end(handle)
-            print(f"serving {time.monotonic() - back:.1f} s after the database was back (limit 5 s)")
+            figure(f"serving {time.monotonic() - back:.1f} s after the database was back (limit 5 s)")
             assert time.monotonic() - back < 5
             assert worker.registered.incarnation == before
             assert sorted(done) == list(range(20))

@@ -10,7 +10,7 @@ import asyncpg
 from taskforge.domain.errors import NotFound
 from taskforge.domain.execution import BUCKET_BOUNDS, Beat, ExecutionStatus
 from taskforge.domain.ids import epoch_of, uuid_from_int
-from taskforge.domain.job import Claimed, JobStatus
+from taskforge.domain.job import JobStatus
 from taskforge.domain.log import NewLine, split
 from taskforge.domain.outcome import (
     Cancel,
@@ -26,7 +26,6 @@ from taskforge.domain.outcome import (
     Succeed,
     Transition,
 )
-from taskforge.storage.engine import Claim
 from taskforge.storage.postgres import codec
 from taskforge.storage.postgres.claimer import Claimer
 
@@ -58,18 +57,6 @@ class Finisher(Claimer):
         if (await self.catalog()).has_gates:
             self.signals.send()  # an end may have made room under a limit
         return lost
-
-    async def turn(self, finishes: Sequence[Finish], claim: Claim) -> tuple[list[Lost], list[Claimed]]:
-        """Finish and claim at once on two connections: one statement for both measured no faster at batches of 1,000."""
-        if not finishes:
-            return [], await self.claim(claim)
-        lost, claimed = await asyncio.gather(self.finish(finishes), self.claim(claim), return_exceptions=True)
-        # A claim that failed must not hide what the finish said, nor the other way round.
-        if isinstance(lost, BaseException):
-            raise lost
-        if isinstance(claimed, BaseException):
-            raise claimed
-        return lost, claimed
 
     async def _end(self, finishes: list[Finish], *, lapsed: bool) -> list[Lost]:
         results, errors, reasons = [], [], []

@@ -117,15 +117,6 @@ class SqliteEngine:
             return []
         return await self._writer.submit(lambda transaction: finishing.finish(transaction, finishes, lapsed=lapsed))
 
-    async def turn(self, finishes: Sequence[Finish], claim: Claim) -> tuple[list[Lost], list[Claimed]]:
-        """Two calls that stand side by side in the writer's queue and share a commit; a claim that fails undoes no finish."""
-        lost, claimed = await asyncio.gather(self.finish(finishes), self.claim(claim), return_exceptions=True)
-        if isinstance(lost, BaseException):
-            raise lost
-        if isinstance(claimed, BaseException):
-            raise claimed
-        return lost, claimed
-
     async def beat(self, beats: Sequence[Beat]) -> list[Lost]:
         return await self._writer.submit(lambda transaction: news.beat(transaction, beats)) if beats else []
 
