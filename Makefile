@@ -13,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check fmt lock bench chaos clean
+.PHONY: help run test check fmt lock bench chaos clean docs
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -30,10 +30,14 @@ check: $(INSTALLED) ## Check format, lint, types, layers and sizes
 	$(BIN)/mypy $(TYPED)
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/engine_size.py
+	$(BIN)/python tools/settings_reference.py --check
 
 fmt: $(INSTALLED) ## Format the code and fix what ruff can fix
 	$(BIN)/ruff check --fix-only $(FORMATTED)
 	$(BIN)/ruff format $(FORMATTED)
+
+docs: $(INSTALLED) ## Write the generated reference pages
+	$(BIN)/python tools/settings_reference.py
 
 lock: $(INSTALLED) ## Resolve pyproject.toml anew into requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --upgrade --generate-hashes --all-extras --group dev \

@@ -21,21 +21,37 @@ DAY = 86_400.0
 class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What an operator may tune per queue. Times carry their unit in the name."""
 
+    # How many of its jobs may run at once, across all workers
     max_concurrent_jobs: int | None = None
+    # How often a failed job is tried again; jobs may ask for their own `max_attempts`
     max_retries: int | None = None
+    # How long one attempt may run, from its start
     timeout_seconds: float = 300.0
+    # The wait before the first retry
     retry_delay_seconds: float = 1.0
+    # The longest wait before a retry
     max_retry_delay_seconds: float = 300.0
+    # By how much each wait is longer than the one before
     backoff_multiplier: float = 2.0
+    # The share of a wait by which it is spread at random, so that retries do not come back together
     retry_jitter: float = 0.2
+    # Where jobs go that have no attempts left: a queue of the same project
     dead_letter_queue_id: UUID | None = None
+    # How many jobs may start in a minute, across all workers
     rate_limit: float | None = None
+    # How many may start at once after a pause; one second's worth by default
     rate_limit_burst: int | None = None
+    # How the rate limit is kept
     rate_limit_algorithm: str = "token_bucket"
+    # How long a handler may be silent; it must then call `ctx.heartbeat()`
     heartbeat_timeout_seconds: float | None = None
+    # After how many deaths of its workers a job counts as a poison pill
     max_crashes: int = 3
+    # Whether jobs may be enqueued while the queue is paused
     accept_while_paused: bool = False
+    # How long its finished jobs are kept; else the process setting decides
     retention_days: float | None = None
+    # The largest payload, as JSON
     payload_limit_bytes: int = 262_144
 
     @classmethod
