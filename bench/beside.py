@@ -3,6 +3,8 @@
 import os
 import statistics
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import chain
+from typing import TypeVar
 
 from rich.table import Table
 
@@ -10,6 +12,8 @@ from bench.processes import Failed
 from bench.report import Pairs, Report, Row, Target, percentile
 
 Run = Callable[[], Awaitable[float]]
+Rounds = list[list[float]]
+T = TypeVar("T")
 PERCENTILES = ((0.50, "p50"), (0.95, "p95"), (0.99, "p99"))
 
 
@@ -48,43 +52,49 @@ class Comparison(Report):
         if ours:
             self.add(Row(engine=engine, what=what, against="", base=None, ours=statistics.median(ours), ratio=None, target=target))
 
-    def delays(
-        self, engine: str, what: str, peer: str, theirs: list[float], ours: list[float], targets: Mapping[str, Target]
-    ) -> None:
-        """Percentiles over all rounds, in milliseconds. Without a peer the targets are fixed figures."""
+    def delays(self, engine: str, what: str, peer: str, theirs: Rounds, ours: Rounds, targets: Mapping[str, Target]) -> None:
+        """Percentiles over all rounds, in milliseconds; the median of the rounds' ratios counts. Without a peer the targets are
+        fixed figures."""
         for share, name in PERCENTILES:
-            mine = percentile(ours, share)
-            base = percentile(theirs, share) if theirs else None
+            pairs = [(percentile(one, share), percentile(two, share)) for one, two in zip(theirs, ours, strict=False)]
             self.add(
                 Row(
                     engine=engine,
                     what=f"{what}, {name}",
                     against=peer,
-                    base=base,
-                    ours=mine,
-                    ratio=mine / base if base else None,
+                    base=percentile(list(chain(*theirs)), share) if theirs else None,
+                    ours=percentile(list(chain(*ours)), share),
+                    ratio=statistics.median(mine / base for base, mine in pairs) if pairs else None,
                     unit="ms",
                     target=targets.get(name),
+                    pairs=tuple(pairs),
                 )
             )
 
 
-async def interleaved(report: Comparison, what: str, rounds: int, runs: Mapping[str, Run]) -> dict[str, list[float]]:
+async def interleaved(
+    report: Comparison, what: str, rounds: int, runs: Mapping[str, Callable[[], Awaitable[T]]], tell: Callable[[T], str]
+) -> dict[str, list[T]]:
     """Each run once a round, so that a noisy neighbour slows all of them down. One that failed is not tried again."""
-    figures: dict[str, list[float]] = {name: [] for name in runs}
-    failed: set[str] = set()
+    figures: dict[str, list[T]] = {name: [] for name in runs}
     for number in range(rounds):
-        for name, run in runs.items():
-            if name in failed:
-                continue
+        for name in list(figures):
             try:
-                figures[name].append(await run())
+                figures[name].append(await runs[name]())
             except Failed as error:
-                report.missing(name, error)
-                failed.add(name)
+                report.missing(f"{name} ({what})", error)
+                del figures[name]
             else:
-                report.say(f"{what}, round {number + 1} of {rounds}: {name}: {figures[name][-1]:,.0f}/s")
-    return {name: values for name, values in figures.items() if name not in failed}
+                report.say(f"{what}, round {number + 1} of {rounds}: {name}: {tell(figures[name][-1])}")
+    return figures
+
+
+def rate_text(rate: float) -> str:
+    return f"{rate:,.0f}/s"
+
+
+def delays_text(delays: list[float]) -> str:
+    return " · ".join(f"{name} {percentile(delays, share):.2f} ms" for share, name in PERCENTILES)
 
 
 def _figure(row: Row, value: float | None) -> str:

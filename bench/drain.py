@@ -53,7 +53,7 @@ def main() -> int:
     given = arguments()
     sizes = QUICK if given.quick else FULL
     if given.rounds:
-        sizes = msgspec.structs.replace(sizes, rounds=given.rounds)
+        sizes = msgspec.structs.replace(sizes, rounds=given.rounds, short_rounds=given.rounds)
     report = Comparison(Console(width=None if sys.stdout.isatty() else 140))
     report.say(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; other work on this machine moves rates, less so ratios")
     bound = QUICK_BOUND_SECONDS if given.quick else FULL_BOUND_SECONDS

@@ -1,13 +1,12 @@
 """The end-to-end measurements: through the SDK and real worker processes, beside peers that do the same in the same minutes."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 import msgspec
 
-from bench.beside import Comparison, Run, interleaved
+from bench.beside import Comparison, Run, delays_text, interleaved, rate_text
 from bench.lineup import Lineup
-from bench.processes import Failed
 from bench.report import Target
 
 POSTGRES, SQLITE = "postgres", "sqlite"
@@ -15,6 +14,7 @@ POSTGRES, SQLITE = "postgres", "sqlite"
 
 class RaceSizes(msgspec.Struct, frozen=True, kw_only=True):
     rounds: int
+    short_rounds: int  # of what takes seconds: the more of them, the less a neighbour's burst falls on one side only
     drain: int  # fewer than 150,000 jobs do not churn the tables, and a bad plan then goes unseen
     slow_drain: int  # for peers that take a second for a thousand jobs
     sqlite_drain: int
@@ -22,22 +22,24 @@ class RaceSizes(msgspec.Struct, frozen=True, kw_only=True):
     head: int
     bulk: int
     singles: int
-    pickups: int  # in all rounds together
+    pickups: int  # a round; 2,000 are wanted in all
 
 
 FULL = RaceSizes(
     rounds=3,
+    short_rounds=7,
     drain=150_000,
     slow_drain=6_000,
     sqlite_drain=150_000,
     huey_drain=10_000,
     head=50_000,
-    bulk=100_000,
-    singles=4_000,
-    pickups=2_100,
+    bulk=50_000,
+    singles=1_000,
+    pickups=300,
 )
 QUICK = RaceSizes(
     rounds=1,
+    short_rounds=1,
     drain=20_000,
     slow_drain=1_500,
     sqlite_drain=20_000,
@@ -85,7 +87,7 @@ class Races:
                 "Celery on Redis, 2 processes": ("celery", partial(run, "celery", sizes.slow_drain, 2)),
             }
         )
-        got = await interleaved(self._report, "drain", sizes.rounds, runs)
+        got = await interleaved(self._report, "drain", sizes.rounds, runs, rate_text)
         one, two = got.get("TaskForge, 1 process", []), got.get("TaskForge, 2 processes", [])
         row = partial(self._row, POSTGRES, got)
         row("drain, 1 process", "Graphile Worker, 1 process", one, Target(ratio_at_least=1.0))
@@ -103,7 +105,7 @@ class Races:
                 "Huey": ("huey", partial(run, "huey", sizes.huey_drain, 1)),
             }
         )
-        got = await interleaved(self._report, "drain on SQLite", sizes.rounds, runs)
+        got = await interleaved(self._report, "drain on SQLite", sizes.rounds, runs, rate_text)
         ours = got.get("TaskForge, 1 process", [])
         self._row(SQLITE, got, "drain, 1 process", "Huey, synchronous off", ours, Target(ratio_at_least=5.0))
         self._row(SQLITE, got, "drain, 1 process", "Huey", ours, None)
@@ -120,7 +122,7 @@ class Races:
                 "plain": partial(self._handle, plain, count, workers),
                 "mixed": partial(self._behind, hard, count, workers),
             }
-            got = await interleaved(self._report, f"mixed load on {engine}", sizes.rounds, runs)
+            got = await interleaved(self._report, f"mixed load on {engine}", sizes.rounds, runs, rate_text)
             self._row(engine, got, "mixed load", "plain", got.get("mixed", []), Target(ratio_at_least=0.6))
 
     async def bulk(self) -> None:
@@ -133,7 +135,7 @@ class Races:
         labels = {"graphile": "Graphile Worker", "pgqueuer": "PgQueuer"}
         runs: dict[str, tuple[str, Run]] = {labels[peer]: (peer, partial(self._enqueue, peer, word, count)) for peer in targets}
         runs["TaskForge"] = ("", partial(self._enqueue, "ours", word, count))
-        got = await interleaved(self._report, what, self._sizes.rounds, self._of_peers(runs))
+        got = await interleaved(self._report, what, self._sizes.short_rounds, self._of_peers(runs), rate_text)
         for peer, target in targets.items():
             self._row(POSTGRES, got, what, labels[peer], got.get("TaskForge", []), target)
 
@@ -143,34 +145,24 @@ class Races:
         self._report.rates(engine, what, peer, got.get(peer, []), ours, target)
 
     async def pickup(self) -> None:
-        report, label = self._report, "idle pickup"
-        got: dict[str, list[float]] = {"pgqueuer": [], "taskiq": [], "ours": [], "ours, sqlite": []}
-        for name in ("pgqueuer", "taskiq"):
-            if name not in self._peers:
-                del got[name]
-        for number in range(self._sizes.rounds):
-            for name in list(got):
-                try:
-                    delays = await self._pick_up(name, self._sizes.pickups // self._sizes.rounds)
-                except Failed as error:
-                    report.missing(name, error)
-                    del got[name]
-                    continue
-                got[name] += delays
-                report.say(f"{label}, round {number + 1} of {self._sizes.rounds}: {name}: {_middle(delays):.2f} ms")
-        if ours := got.get("ours"):
-            if "pgqueuer" in got:
-                report.delays(POSTGRES, label, "PgQueuer", got["pgqueuer"], ours, {"p50": Target(ratio_at_most=1.0)})
-            if "taskiq" in got:
-                report.delays(POSTGRES, label, "taskiq on Redis", got["taskiq"], ours, {"p95": Target(ratio_at_most=1.2)})
-        if ours := got.get("ours, sqlite"):
+        report, count, label = self._report, self._sizes.pickups, "idle pickup"
+        runs: dict[str, Callable[[], Awaitable[list[float]]]] = {
+            "TaskForge": partial(self._pick_up, "ours", count),
+            "TaskForge on SQLite": partial(self._pick_up, "ours, sqlite", count),
+        }
+        if "pgqueuer" in self._peers:
+            runs["PgQueuer"] = partial(self._pick_up, "pgqueuer, idle", count)
+        if "taskiq" in self._peers:
+            runs["taskiq on Redis"] = partial(self._pick_up, "taskiq", count)
+        got = await interleaved(report, label, self._sizes.short_rounds, runs, delays_text)
+        targets = {"PgQueuer": {"p50": Target(ratio_at_most=1.0)}, "taskiq on Redis": {"p95": Target(ratio_at_most=1.2)}}
+        for peer, target in targets.items():
+            if peer in got and "TaskForge" in got:
+                report.delays(POSTGRES, label, peer, got[peer], got["TaskForge"], target)
+        if ours := got.get("TaskForge on SQLite"):
             fixed = {"p50": Target(ms_at_most=1.0), "p95": Target(ms_at_most=3.0)}
             report.delays(SQLITE, f"{label} in one process", "", [], ours, fixed)
 
     async def _pick_up(self, name: str, count: int) -> list[float]:
-        contender = await self._lineup.get("pgqueuer, idle" if name == "pgqueuer" else name)
+        contender = await self._lineup.get(name)
         return await (contender.pickup_within(count) if name == "ours, sqlite" else contender.pickup(count))
-
-
-def _middle(delays: list[float]) -> float:
-    return sorted(delays)[len(delays) // 2]

@@ -56,8 +56,8 @@ An unknown name is an error that names the nearest known one. `taskforge config 
 
 ## Of a queue
 
-Given to `forge.queue("name", …)` or `taskforge queues create`, and kept in the store. All are optional and checked; an unknown one is
-an error that names the nearest known one.
+Given to `forge.queue("name", …)` or `taskforge queues create`, and kept in the store. All are optional and checked; an unknown one
+is an error that names the nearest known one.
 
 {table(source / "domain" / "queue.py", QueueSettings(), environment=False)}
 """

@@ -200,4 +200,4 @@ def thaw(process: subprocess.Popen[bytes]) -> None:
 
 def bound(n: int) -> str:
     """What a zero among n means: the 95 % bound."""
-    return f"0 of {n:,} (95 %: < {3 / max(n, 1):.2%})"
+    return f"0 of {n:,} (95 %: < {min(1, 3 / max(n, 1)):.2%})"

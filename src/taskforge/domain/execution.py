@@ -28,7 +28,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     job: UUID
     attempt_number: int
     status: ExecutionStatus
-    worker: UUID | None
+    worker: UUID | None  # the incarnation that ran it
     created_at: datetime
     started_at: datetime | None = None
     finished_at: datetime | None = None

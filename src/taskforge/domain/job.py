@@ -205,7 +205,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     fairness_key: str | None = None
     trace: str | None = None
     origin_queue: str | None = None
-    worker: UUID | None = None
+    worker: UUID | None = None  # the incarnation that runs it, or ran it last
     cancel_requested: bool = False
 
 

@@ -10,12 +10,13 @@ import msgspec
 
 from taskforge.domain import rules
 from taskforge.domain.errors import Invalid
-from taskforge.domain.limiter import TokenBucket
+from taskforge.domain.limiter import Adaptive, Bucket, FixedRate, LeakyBucket, TokenBucket
 from taskforge.domain.retry import RetryPolicy
 
 MAX_PAYLOAD_BYTES = 16 * 1024 * 1024
 DEFAULT_MAX_ATTEMPTS = 3
 DAY = 86_400.0
+ALGORITHMS = ("token_bucket", "fixed_rate", "leaky_bucket", "adaptive")
 
 
 class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -74,6 +75,10 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
             )
         if settings.rate_limit_burst is not None and settings.rate_limit is None:
             raise Invalid("settings.rate_limit_burst", "is set without rate_limit", "set rate_limit (jobs per minute) too")
+        if settings.rate_limit_algorithm != ALGORITHMS[0] and settings.rate_limit is None:
+            raise Invalid("settings.rate_limit_algorithm", "is set without rate_limit", "set rate_limit (jobs per minute) too")
+        if settings.rate_limit_algorithm == "fixed_rate" and settings.rate_limit_burst is not None:
+            raise Invalid("settings.rate_limit_burst", "is set, but fixed_rate has no bursts", "remove it, or use leaky_bucket")
         return settings
 
     @property
@@ -86,12 +91,21 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
         return self.max_concurrent_jobs is not None or self.rate_limit is not None
 
     @property
-    def bucket(self) -> TokenBucket | None:
-        """The rate limit as a token bucket; without a burst of its own it may gather one second's worth."""
+    def bucket(self) -> Bucket | None:
+        """The rate limit; without a burst of its own it may gather one second's worth."""
         if self.rate_limit is None:
             return None
         rate = self.rate_limit / 60
-        return TokenBucket(rate, float(self.rate_limit_burst or max(1, math.ceil(rate))))
+        burst = float(self.rate_limit_burst or max(1, math.ceil(rate)))
+        match self.rate_limit_algorithm:
+            case "fixed_rate":
+                return FixedRate(rate)
+            case "leaky_bucket":
+                return LeakyBucket(rate, burst)
+            case "adaptive":
+                return Adaptive(rate, burst)
+            case _:
+                return TokenBucket(rate, burst)
 
     @property
     def retry_policy(self) -> RetryPolicy:
@@ -123,7 +137,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "dead_letter_queue_id": _identifier,
     "rate_limit": lambda field, value: rules.number(field, value, 0.001, 1e9),
     "rate_limit_burst": lambda field, value: rules.integer(field, value, 1, 1_000_000_000),
-    "rate_limit_algorithm": lambda field, value: rules.choice(field, value, ("token_bucket",)),
+    "rate_limit_algorithm": lambda field, value: rules.choice(field, value, ALGORITHMS),
     "heartbeat_timeout_seconds": lambda field, value: rules.number(field, value, 0.1, 30 * DAY),
     "max_crashes": lambda field, value: rules.integer(field, value, 1, 1_000),
     "accept_while_paused": rules.flag,

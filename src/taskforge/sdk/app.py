@@ -94,7 +94,7 @@ class TaskForge:
 
     def add(self, kind: J) -> J:
         """Register a job class; also usable as a decorator."""
-        self._add(handler_of(kind), ())
+        self._add(handler_of(kind), kind.aliases)
         return kind
 
     def _add(self, handler: Handler, aliases: tuple[str, ...]) -> None:

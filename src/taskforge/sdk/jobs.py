@@ -177,6 +177,7 @@ class Job(msgspec.Struct, kw_only=True):
     max_retries: ClassVar[int | None] = None
     timeout: ClassVar[float | None] = None
     tags: ClassVar[tuple[str, ...]] = ()
+    aliases: ClassVar[tuple[str, ...]] = ()  # job types it had before
 
     async def execute(self, ctx: Context) -> Any:
         raise NotImplementedError(f"{type(self).__name__} has no execute method")

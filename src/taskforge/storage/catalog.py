@@ -11,6 +11,7 @@ from uuid import UUID
 import msgspec
 
 from taskforge.domain.errors import NotFound, nearest
+from taskforge.domain.limiter import Adaptive
 from taskforge.domain.queue import Queue, QueueSettings
 from taskforge.domain.requirements import meets
 
@@ -65,6 +66,7 @@ class Catalog:
         self._open: dict[UUID, tuple[OpenLane, ...]] = {}
         live = self._by_name.values()
         self.has_gates = any(queue.settings.is_gated for queue in live)
+        self.adaptive = [queue.number for queue in live if isinstance(queue.settings.bucket, Adaptive)]
         self._dead_letter_targets = {queue.settings.dead_letter_queue_id for queue in live}
 
     def queue_named(self, project: int, name: str) -> Queue:

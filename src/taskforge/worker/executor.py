@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -171,7 +172,7 @@ class Executor:
             if self._alone == claimed.fence:
                 self._alone = None
         self.done += 1
-        if running.why != "lost" and not running.abandoned:
+        if running.why != "lost":
             self._complete(Completion(claimed, outcome, time.monotonic() - running.started))
         if self._waiting or self._suspects:
             self._wake()
@@ -188,7 +189,9 @@ class Executor:
             if self._middleware:
                 value = await self._through(running, handler, arguments)
             elif handler.kind == "async":
-                value = await (handler.invoke(context_of(running), *arguments) if handler.takes_context else handler.invoke(*arguments))
+                value = await (
+                    handler.invoke(context_of(running), *arguments) if handler.takes_context else handler.invoke(*arguments)
+                )
             else:
                 value = await self._outside(running, handler, arguments)
             if value is None:
@@ -219,7 +222,7 @@ class Executor:
 
         step: Callable[[], Awaitable[Any]] = innermost
         for layer in reversed(self._middleware):
-            step = _wrapped(layer, context, step)
+            step = partial(layer, context, step)
         return await step()
 
     async def _outside(self, running: Running, handler: Handler, arguments: tuple[Any, ...]) -> Any:
@@ -295,7 +298,3 @@ class Executor:
         await self._children.close()
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
-
-
-def _wrapped(layer: Middleware, context: Context, step: Callable[[], Awaitable[Any]]) -> Callable[[], Awaitable[Any]]:
-    return lambda: layer(context, step)

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import random
 import time
+from collections import Counter
 from typing import Any
 from uuid import UUID
 
@@ -11,10 +12,10 @@ import asyncpg
 
 from taskforge.domain.errors import LeaseLost
 from taskforge.domain.job import Claimed
-from taskforge.domain.limiter import BucketState, give_back, take
 from taskforge.storage.catalog import Catalog, OpenLane, Taker
 from taskforge.storage.engine import Claim
 from taskforge.storage.postgres import codec
+from taskforge.storage.postgres.gates import Gates
 from taskforge.storage.postgres.reach import Reach
 from taskforge.storage.postgres.store import Connection, Store
 
@@ -115,38 +116,16 @@ class Claimer(Store):
         """Claim while holding the limits' state. Also says whether a limit was passed over because another claim held it."""
         limits = {lane.queue: lane.settings for lane in lanes if lane.settings.is_gated}
         async with self.transaction() as connection:
-            gates = await connection.fetch(self.sql("lock_gates"), list(limits), self.bound_now())
-            held = [row["queue"] for row in gates]
-            counts = await connection.fetch(self.sql("count_gates"), held) if held else []
-            running = {row["gate"]: row["running"] for row in counts}
-            caps: dict[int, int] = {}
-            states: dict[int, BucketState] = {}
-            for row in gates:
-                settings = limits[row["queue"]]
-                cap = limit
-                if settings.max_concurrent_jobs is not None:
-                    cap = min(cap, max(0, settings.max_concurrent_jobs - running.get(row["queue"], 0)))
-                if settings.bucket is not None:
-                    state = None if row["tokens"] is None else BucketState(row["tokens"], row["refreshed_at"])
-                    grant = take(settings.bucket, state, row["now"], cap)
-                    cap, states[row["queue"]] = grant.granted, grant.state
-                caps[row["queue"]] = cap
+            gates = Gates(self, connection, limits)
+            await gates.open(limit)
+            caps = gates.caps
             usable = tuple(lane for lane in lanes if lane.queue not in limits or caps.get(lane.queue, 0) > 0)
             rows = await self._claim(connection, catalog, taker, usable, limit, caps) if usable else []
             queue_of = {lane.number: lane.queue for lane in usable}
-            taken: dict[int, int] = {}
-            for row in rows:
-                queue = queue_of[row["lane"]]
-                taken[queue] = taken.get(queue, 0) + 1
-            changed = []
-            for queue, state in states.items():
-                bucket = limits[queue].bucket
-                if bucket is not None and taken.get(queue):
-                    kept = give_back(bucket, state, caps[queue] - taken[queue])
-                    changed.append((queue, kept.tokens, kept.at))
-            if changed:
-                await connection.executemany(self.sql("save_gates"), changed)
-        return rows, len(held) < len(limits)
+            wait = await gates.close(Counter(queue_of[row["lane"]] for row in rows), len(rows))
+        if wait is not None:
+            self.signals.wake_in(wait)
+        return rows, len(caps) < len(limits)
 
     async def _adopt(self, incarnation: UUID) -> list[Claimed]:
         """What claims with a lost answer took. They stay in doubt for a while, because the server may commit them late."""

@@ -88,6 +88,7 @@ class Finisher(Claimer):
             _BOUNDS,
             self.bound_now(),
             lapsed,
+            (await self.catalog()).adaptive or None,
         )
         return [Lost(row["fence"]) for row in rows]
 
@@ -108,7 +109,8 @@ class Finisher(Claimer):
         if not living:
             return lost
         columns = [self._row(finish, facts, buried) for finish in living]
-        rows = await self.fetch("again", *map(list, zip(*columns, strict=True)), _BOUNDS, self.bound_now(), lapsed)
+        adaptive = (await self.catalog()).adaptive or None
+        rows = await self.fetch("again", *map(list, zip(*columns, strict=True)), _BOUNDS, self.bound_now(), lapsed, adaptive)
         if any(not isinstance(finish.transition, Retry | Snooze) or finish.transition.delay <= 0 for finish in living):
             self.look_from_head()
             self.signals.send()

@@ -1,7 +1,8 @@
 """Upkeep: bounded slices that any process may run at any time, each conditional on the database's clock."""
 
 from datetime import timedelta
-from uuid import UUID
+
+import asyncpg
 
 from taskforge.domain.changes import CancelJob, Changed, ExpireJob, JobChange
 from taskforge.domain.errors import StoreUnavailable
@@ -54,8 +55,8 @@ class Keeper(Reader):
 
     async def expire(self, limit: int) -> int:
         overdue = await self.fetch("overdue", limit, self.bound_now())
-        late = [(row["project"], row["job"]) for row in overdue if row["deadline"]]
-        expired = [(row["project"], row["job"]) for row in overdue if not row["deadline"]]
+        late = [row for row in overdue if row["deadline"]]
+        expired = [row for row in overdue if not row["deadline"]]
         count = await self._apply(late, ExpireJob("deadline passed"))
         count += await self._apply(expired, ExpireJob("expired"))
         count += await self._apply(await self._skipped_by_all(limit), ExpireJob("skipped by every able worker"))
@@ -69,16 +70,17 @@ class Keeper(Reader):
         if not lanes:
             return 0
         rows = await self.fetch("orphans", lanes, limit)
-        return await self._apply([(row["project"], row["job"]) for row in rows], CancelJob("queue deleted"))
+        return await self._apply(rows, CancelJob("queue deleted"))
 
-    async def _apply(self, jobs: list[tuple[int, UUID]], change: JobChange) -> int:
-        if not jobs:
+    async def _apply(self, rows: list[asyncpg.Record], change: JobChange) -> int:
+        """Change the jobs in these rows (job, fence, project) unless they have moved on since the rows were read."""
+        if not rows:
             return 0
-        projects = list({project for project, _ in jobs})
-        answers = await self.change(projects, [job for _, job in jobs], change)
+        fences = {row["job"]: row["fence"] for row in rows}
+        answers = await self.change_standing(list({row["project"] for row in rows}), fences, list(fences), change)
         return sum(isinstance(answer, Changed) for answer in answers)
 
-    async def _skipped_by_all(self, limit: int) -> list[tuple[int, UUID]]:
+    async def _skipped_by_all(self, limit: int) -> list[asyncpg.Record]:
         rows = await self.fetch("skipped", limit)
         if not rows:
             return []
@@ -89,7 +91,7 @@ class Keeper(Reader):
             lane = catalog.lanes.get(row["lane"])
             able = {taker.worker for taker in takers if lane is not None and catalog.may_take(taker, lane)}
             if able and able <= set(row["skipped"]):
-                found.append((row["project"], row["job"]))
+                found.append(row)
         return found
 
     async def fold(self, limit: int) -> int:

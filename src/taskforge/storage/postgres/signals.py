@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 DEBOUNCE_SECONDS = 0.005
 RECONNECT_SECONDS = 1.0
+SOONEST_SECONDS = 0.001
 
 
 class Signals:
@@ -25,6 +26,7 @@ class Signals:
         self._listening: asyncio.Task[None] | None = None
         self._sending: asyncio.Task[None] | None = None
         self._wanted = False
+        self._alarm: asyncio.TimerHandle | None = None
         self._connection: asyncpg.Connection | None = None
         self.hears = False  # whether LISTEN works just now
 
@@ -42,6 +44,8 @@ class Signals:
         return None
 
     async def stop(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
         for task in (self._listening, self._sending):
             if task is not None:
                 task.cancel()
@@ -57,6 +61,17 @@ class Signals:
         self._wanted = True
         if self._sending is None or self._sending.done():
             self._sending = asyncio.get_running_loop().create_task(self._send())
+
+    def wake_in(self, seconds: float) -> None:
+        """A rate limit lets the next job through then: this process looks again, without waiting for its poll."""
+        if not self._listeners:
+            return
+        loop = asyncio.get_running_loop()
+        at = loop.time() + max(SOONEST_SECONDS, seconds)
+        if self._alarm is None or self._alarm.when() > at or self._alarm.when() <= loop.time():
+            if self._alarm is not None:
+                self._alarm.cancel()
+            self._alarm = loop.call_at(at, self._wake)
 
     async def _send(self) -> None:
         while self._wanted:

@@ -1,6 +1,7 @@
 """Carries out what operators ask of jobs: locate under lock, ask the domain what the change means, move."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, assert_never
 from uuid import UUID
 
@@ -42,36 +43,54 @@ class Located(msgspec.Struct, frozen=True):
 class Steward(Finisher):
     async def change(self, projects: Sequence[int], jobs: Sequence[UUID], change: JobChange) -> list[Changed | Refused]:
         check_change(change)
-        answers: list[Changed | Refused] = []
-        for start in range(0, len(jobs), AT_ONCE):
-            answers += await self._change_some(projects, jobs[start : start + AT_ONCE], change)
-        return answers
+        return await self.change_standing(projects, dict.fromkeys(jobs), jobs, change)
 
-    async def _change_some(self, projects: Sequence[int], jobs: Sequence[UUID], change: JobChange) -> list[Changed | Refused]:
+    async def change_standing(
+        self, projects: Sequence[int], fences: Mapping[UUID, UUID | None], jobs: Sequence[UUID], change: JobChange
+    ) -> list[Changed | Refused]:
+        """Change jobs that still stand where the caller saw them: a job whose fence is not the given one has moved on."""
         answers: dict[UUID, Changed | Refused] = {}
+        distinct = list(dict.fromkeys(jobs))
+        for start in range(0, len(distinct), AT_ONCE):
+            some = {job: fences[job] for job in distinct[start : start + AT_ONCE]}
+            answers |= await self._change_some(projects, some, change)
+        return [answers[job] for job in jobs]
+
+    async def _change_some(
+        self, projects: Sequence[int], fences: Mapping[UUID, UUID | None], change: JobChange
+    ) -> dict[UUID, Changed | Refused]:
+        answers: dict[UUID, Changed | Refused] = {}
+        simple: list[tuple[Located, Move]] = []
         placed = False
         async with self.transaction() as connection:
             # Locks are taken first: a catalog read after them knows every queue and lane these jobs can be in.
-            places = await self._lock_places(connection, projects, list(dict.fromkeys(jobs)))
+            places = await self._lock_places(connection, projects, list(fences))
             catalog = await self.read_catalog(connection)
             known = await connection.fetch(self.sql("facts"), list(places), list(projects))
             located = {row["id"]: Located(_standing(row, *places[row["id"]], catalog), row, places[row["id"]][1]) for row in known}
-            for job in dict.fromkeys(jobs):
+            for job, fence in fences.items():
                 found = located.get(job)
                 try:
                     if found is None:
                         raise await self._missing(connection, job)
+                    if fence is not None and found.place.get("fence") != fence:
+                        raise Conflict(f"job {job} has moved on")
                     move = plan(change, found.standing)
-                    async with connection.transaction():  # a refusal half-way undoes this job alone
-                        status = await self._carry_out(connection, catalog, found, move)
+                    if isinstance(move, Place):
+                        async with connection.transaction():  # a refusal half-way undoes this job alone
+                            status: JobStatus | None = await self._place(connection, catalog, found, move)
+                        placed = True
+                    else:
+                        simple.append((found, move))
+                        status = _status_after(found, move)
                     answers[job] = Changed(job, status, note_on(change, found.standing, move))
-                    placed = placed or isinstance(move, Place)
                 except TaskForgeError as error:
                     answers[job] = Refused(error)
+            await self._carry_out(connection, simple)
         if placed:
             self.look_from_head()
             self.signals.send()
-        return [answers[job] for job in jobs]
+        return answers
 
     async def _missing(self, connection: Connection, job: UUID) -> TaskForgeError:
         horizon = await connection.fetchval(self.in_schema("select pruned_before from taskforge.catalog"))
@@ -100,38 +119,18 @@ class Steward(Finisher):
             # A job that moved between two of these reads was seen in none; each new statement sees what has committed since.
         return places
 
-    async def _carry_out(self, connection: Connection, catalog: Catalog, job: Located, move: Move) -> JobStatus | None:
-        match move:
-            case End(status, reason, error):
-                place, facts = job.place, job.facts
-                await connection.execute(
-                    self.sql("end_waiting"),
-                    place["fence"],
-                    facts["id"],
-                    facts["queue"],
-                    facts["project"],
-                    codec.JOB_CODE[status],
-                    place["attempt"],
-                    place["max_attempts"],
-                    place["crashes"],
-                    codec.error_text(error),
-                    reason,
-                    self.bound_now(),
-                )
-                return status
-            case AskToStop():
-                await connection.execute(self.sql("ask_to_stop"), job.place["fence"])
-                return JobStatus.PROCESSING
-            case Place():
-                return await self._place(connection, catalog, job, move)
-            case Erase():
-                await connection.execute(self.sql("erase"), job.facts["id"])
-                return job.standing.status
-            case Remove():
-                await connection.execute(self.sql("remove"), [job.facts["id"]], [job.facts["queue"]])
-                return None
-            case _:
-                assert_never(move)
+    async def _carry_out(self, connection: Connection, moves: list[tuple[Located, Move]]) -> None:
+        """Moves that nothing can refuse any more, all of a kind at once."""
+        now = self.bound_now()
+        ends = [_ending(job, move, now) for job, move in moves if isinstance(move, End)]
+        stops = [(job.place["fence"],) for job, move in moves if isinstance(move, AskToStop)]
+        erased = [(job.facts["id"],) for job, move in moves if isinstance(move, Erase)]
+        removed = [job.facts for job, move in moves if isinstance(move, Remove)]
+        for name, rows in (("end_waiting", ends), ("ask_to_stop", stops), ("erase", erased)):
+            if rows:
+                await connection.executemany(self.sql(name), rows)
+        if removed:
+            await connection.execute(self.sql("remove"), [facts["id"] for facts in removed], [facts["queue"] for facts in removed])
 
     async def _place(self, connection: Connection, catalog: Catalog, job: Located, move: Place) -> JobStatus:
         facts, place, final = job.facts, job.place, job.standing.status.is_final
@@ -210,6 +209,27 @@ _LIVE_PLACES: Iterable[tuple[str, JobStatus]] = (
     ("lock_waiting", JobStatus.SCHEDULED),
     ("lock_running", JobStatus.PROCESSING),
 )
+
+
+def _status_after(job: Located, move: Move) -> JobStatus | None:
+    match move:
+        case End(status):
+            return status
+        case AskToStop() | Erase():
+            return job.standing.status
+        case Remove():
+            return None
+        case Place():
+            raise AssertionError("where a job is placed is known only when it is")
+        case _:
+            assert_never(move)
+
+
+def _ending(job: Located, move: End, now: datetime | None) -> tuple[Any, ...]:
+    place, facts = job.place, job.facts
+    code, error = codec.JOB_CODE[move.status], codec.error_text(move.error)
+    numbers = (place["attempt"], place["max_attempts"], place["crashes"])
+    return (place["fence"], facts["id"], facts["queue"], facts["project"], code, *numbers, error, move.reason, now)
 
 
 def _standing(facts: asyncpg.Record, status: JobStatus, place: asyncpg.Record, catalog: Catalog) -> Standing:

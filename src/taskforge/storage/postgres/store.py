@@ -36,6 +36,11 @@ SESSION = {
     "timezone": "UTC",
 }
 
+
+async def _as_it_is(_: object) -> None:
+    """Our statements leave nothing behind in a session; the driver's own reset would cost a round trip for each of them."""
+
+
 _AWAY = (
     OSError,
     TimeoutError,
@@ -90,6 +95,7 @@ class Store:
                 max_cached_statement_lifetime=0,
                 max_inactive_connection_lifetime=600,
                 server_settings=None if self.poll_only else SESSION,
+                reset=_as_it_is,
                 timeout=10,
                 command_timeout=60,
             )
@@ -180,7 +186,8 @@ class Store:
         if self._catalog is None or self._catalog.version == newer_than:
             async with self.connection() as connection:
                 catalog = await self.read_catalog(connection)
-            if self._catalog is None or self._catalog.version < catalog.version:
+            # Whatever the store says now, also when it was put back to an earlier state.
+            if self._catalog is None or self._catalog.version != catalog.version:
                 self._catalog = catalog
                 self._takers.clear()
         return self._catalog

@@ -21,36 +21,37 @@ Taken = tuple[int, bytes, Claimed]
 """A job as the caller gets it, behind what it is sorted by: turn and fence."""
 
 
-def claim(transaction: Transaction, wish: Claim) -> list[Claimed]:
+def claim(transaction: Transaction, wish: Claim) -> tuple[list[Claimed], float | None]:
+    """The jobs, and after how many seconds a rate limit that held some back lets the next one through."""
     reach = transaction.keeper.reach(wish.incarnation, transaction.now)
     if not reach.lanes or wish.limit <= 0:
-        return []
-    return Claimer(transaction, reach).claim(wish.limit)
+        return [], None
+    return Claimer(transaction, reach, wish.limit).claim()
 
 
 class Claimer:
     """One claim of one worker."""
 
-    def __init__(self, transaction: Transaction, reach: Reach) -> None:
+    def __init__(self, transaction: Transaction, reach: Reach, limit: int) -> None:
         self._transaction = transaction
         self._lanes = reach.lanes
         self._numbers = reach.numbers
         self._worker = reach.taker.worker.hex
         self._incarnation = reach.taker.incarnation.bytes
-        self._gates = Gates(transaction)
+        self._limit = limit
+        self._gates = Gates(transaction, limit)
 
-    def claim(self, limit: int) -> list[Claimed]:
+    def claim(self) -> tuple[list[Claimed], float | None]:
         """The cost is one look at the head of each lane, plus the jobs taken; lanes that other workers serve are not looked at."""
         lanes = self._lanes
         heads = self._transaction.execute(sql("heads"), (self._numbers, self._worker)).fetchall()
         claimed: list[Claimed] = []
         for _, tier in groupby(heads, key=lambda head: lanes[head[0]].tier):
-            left = limit - len(claimed)
+            left = self._limit - len(claimed)
             if left <= 0:
                 break
             claimed += self._take_tier([(turn, lanes[index]) for index, turn in tier], left)
-        self._gates.save()
-        return claimed
+        return claimed, self._gates.close(len(claimed))
 
     def _take_tier(self, heads: list[tuple[int, OpenLane]], limit: int) -> list[Claimed]:
         if len(heads) == 1:

@@ -110,7 +110,10 @@ class SqliteEngine:
         return await self._writer.submit_items(work, jobs)
 
     async def claim(self, claim: Claim) -> list[Claimed]:
-        return await self._writer.submit(lambda transaction: claims.claim(transaction, claim))
+        claimed, wait = await self._writer.submit(lambda transaction: claims.claim(transaction, claim))
+        if wait is not None:
+            self._signals.wake_in(wait)
+        return claimed
 
     async def finish(self, finishes: Sequence[Finish], *, lapsed: bool = False) -> list[Lost]:
         if not finishes:

@@ -1,6 +1,6 @@
 """Holds claims to the limits of their queues: how many may run at once, and how many may start in a time."""
 
-from taskforge.domain.limiter import BucketState, give_back, take
+from taskforge.domain.limiter import Adaptive, Bucket, BucketState, Grant, is_due, judge, settle, take
 from taskforge.storage.catalog import OpenLane
 from taskforge.storage.sqlite.codec import SECOND
 from taskforge.storage.sqlite.keeper import sql
@@ -10,21 +10,25 @@ from taskforge.storage.sqlite.transaction import Transaction
 class Gate:
     """What a limited queue lets through in this transaction."""
 
-    __slots__ = ("granted", "state", "used")
+    __slots__ = ("before", "bucket", "grant", "granted", "used")
 
-    def __init__(self, granted: int, state: BucketState | None) -> None:
+    def __init__(self, granted: int, bucket: Bucket | None, before: BucketState | None, grant: Grant | None) -> None:
         self.granted = granted
-        self.state = state
+        self.bucket = bucket
+        self.before = before
+        self.grant = grant
         self.used = 0
 
 
 class Gates:
     """The limited queues that one claim comes across; the others cost nothing. Nobody else writes meanwhile."""
 
-    def __init__(self, transaction: Transaction) -> None:
+    def __init__(self, transaction: Transaction, limit: int) -> None:
+        """`limit`: how many jobs the claim may take of all queues together."""
         self._transaction = transaction
+        self._limit = limit
+        self._now = transaction.now / SECOND
         self._gates: dict[int, Gate] = {}
-        self._lanes: dict[int, OpenLane] = {}
 
     def room(self, lane: OpenLane, wanted: int) -> int:
         """How many of `wanted` jobs of this lane may be taken."""
@@ -33,7 +37,6 @@ class Gates:
         gate = self._gates.get(lane.queue)
         if gate is None:
             gate = self._gates[lane.queue] = self._open(lane)
-            self._lanes[lane.queue] = lane
         return min(wanted, gate.granted - gate.used)
 
     def use(self, lane: OpenLane, count: int) -> None:
@@ -42,21 +45,44 @@ class Gates:
             gate.used += count
 
     def _open(self, lane: OpenLane) -> Gate:
-        settings, granted, state = lane.settings, 1_000_000_000, None
+        settings, granted, bucket = lane.settings, self._limit, lane.settings.bucket
         if settings.max_concurrent_jobs is not None:
             running: int = self._transaction.execute("select count(*) from running where gate = ?", (lane.queue,)).fetchone()[0]
-            granted = max(0, settings.max_concurrent_jobs - running)
-        bucket = settings.bucket
-        if bucket is not None:
-            row = self._transaction.execute("select tokens, refreshed_at from gates where queue = ?", (lane.queue,)).fetchone()
-            before = None if row is None or row[0] is None else BucketState(row[0], row[1])
-            grant = take(bucket, before, self._transaction.now / SECOND, granted)
-            granted, state = grant.granted, grant.state
-        return Gate(granted, state)
+            granted = min(granted, max(0, settings.max_concurrent_jobs - running))
+        if bucket is None:
+            return Gate(granted, None, None, None)
+        before = state = self._state(lane.queue)
+        if isinstance(bucket, Adaptive) and state is not None and is_due(bucket, state, self._now):
+            state = judge(bucket, state, self._now, *self._news(lane.queue))
+        grant = take(bucket, state, self._now, granted)
+        return Gate(grant.granted, bucket, before, grant)
 
-    def save(self) -> None:
+    def _state(self, queue: int) -> BucketState | None:
+        text = "select tokens, refreshed_at, rate, judged_at, behind from gates where queue = ?"
+        row = self._transaction.execute(text, (queue,)).fetchone()
+        if row is None or row[0] is None:
+            return None
+        tokens, at, rate, judged_at, behind = row
+        return BucketState(tokens, at, rate, judged_at, bool(behind))
+
+    def _news(self, queue: int) -> tuple[int, int]:
+        """What came of the queue's jobs since it was judged last: how many went well, how many did not."""
+        good, bad = self._transaction.execute("select sum(good), sum(bad) from gate_deltas where queue = ?", (queue,)).fetchone()
+        if good is None:
+            return 0, 0
+        self._transaction.execute("delete from gate_deltas where queue = ?", (queue,))
+        return good, bad
+
+    def close(self, claimed: int) -> float | None:
+        """Keep what the limits remember. Returns after how many seconds a rate that held jobs back lets the next one through."""
+        waits = []
         for queue, gate in self._gates.items():
-            bucket = self._lanes[queue].settings.bucket
-            if bucket is not None and gate.state is not None and gate.used:
-                kept = give_back(bucket, gate.state, gate.granted - gate.used)
-                self._transaction.execute(sql("save_gate"), (queue, kept.tokens, kept.at))
+            if gate.bucket is None or gate.grant is None:
+                continue
+            kept = settle(gate.bucket, gate.before, gate.grant, gate.used, more=claimed >= self._limit)
+            if kept is not None:
+                row = (queue, kept.tokens, kept.at, kept.rate, kept.judged_at, kept.behind)
+                self._transaction.execute(sql("save_gate"), row)
+            if gate.used == gate.granted and gate.grant.wait > 0:
+                waits.append(gate.grant.wait)
+        return min(waits, default=None)

@@ -2,13 +2,14 @@
 
 from bisect import bisect_right
 
-from taskforge.domain.execution import BUCKET_BOUNDS
+from taskforge.domain.execution import BUCKET_BOUNDS, ExecutionStatus
 from taskforge.storage.catalog import Catalog
-from taskforge.storage.sqlite.codec import JOB_STATUSES, SECOND
+from taskforge.storage.sqlite.codec import EXECUTION_CODE, JOB_STATUSES, SECOND
 from taskforge.storage.sqlite.keeper import sql
 from taskforge.storage.sqlite.transaction import Transaction
 
 _MINUTE = 60 * SECOND
+_SUCCEEDED, _CANCELLED = EXECUTION_CODE[ExecutionStatus.SUCCEEDED], EXECUTION_CODE[ExecutionStatus.CANCELLED]
 
 
 class Ledger:
@@ -57,6 +58,16 @@ class Ledger:
             (lanes[lane].project, lanes[lane].queue, lane, worker, minute, status, duration_bucket, wait_bucket, *sums)
             for (lane, worker, status, duration_bucket, wait_bucket), sums in self._rollups.items()
         ]
-        for name, rows in (("tally", tallies), ("event", events), ("rollup", rollups)):
+        news = self._news() if self._catalog.adaptive else []
+        for name, rows in (("tally", tallies), ("event", events), ("rollup", rollups), ("gate_delta", news)):
             if rows:
                 self._transaction.executemany(sql(name), rows)
+
+    def _news(self) -> list[tuple[int, int, int]]:
+        """(queue, went well, did not) for queues whose rate limit learns from it."""
+        counts = {queue: [0, 0] for queue in self._catalog.adaptive}
+        for (lane, _, status, _, _), sums in self._rollups.items():
+            count = counts.get(self._catalog.lanes[lane].queue)
+            if count is not None and status != _CANCELLED:
+                count[status != _SUCCEEDED] += int(sums[0])
+        return [(queue, good, bad) for queue, (good, bad) in counts.items() if good or bad]

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 POLL_SECONDS = 0.5
+SOONEST_SECONDS = 0.001
 LONGEST_ADDRESS = 100  # bytes; 108 on Linux, 104 on macOS and the BSDs
 
 
@@ -29,6 +30,7 @@ class Signals:
         self._name = f"{os.getpid()}-{secrets.token_hex(4)}"
         self._poll: asyncio.Task[None] | None = None
         self._calling = False
+        self._alarm: asyncio.TimerHandle | None = None
         self._lock = threading.Lock()
         self._sender: socket.socket | None = None
         self._folder_handle: int | None = None
@@ -82,6 +84,9 @@ class Signals:
         if self._poll is not None and alive:
             self._poll.cancel()
         self._poll = None
+        if self._alarm is not None and alive:
+            self._alarm.cancel()
+        self._alarm = None
         bound, self._socket = self._socket, None
         if bound is not None:
             if self._loop is not None and alive:
@@ -108,6 +113,16 @@ class Signals:
                     self._call()
                 seen = now
             await asyncio.sleep(POLL_SECONDS)
+
+    def wake_in(self, seconds: float) -> None:
+        """A rate limit lets the next job through then: this process looks again, without waiting for its poll."""
+        if not self._listeners or self._loop is None:
+            return
+        at = self._loop.time() + max(SOONEST_SECONDS, seconds)
+        if self._alarm is None or self._alarm.when() > at or self._alarm.when() <= self._loop.time():
+            if self._alarm is not None:
+                self._alarm.cancel()
+            self._alarm = self._loop.call_at(at, self._call)
 
     def _call(self) -> None:
         """Call everyone once, soon; what comes meanwhile is the same news."""

@@ -57,8 +57,21 @@ create table taskforge.lanes (
 create table taskforge.gates (
     queue int primary key references taskforge.queues,
     tokens double precision,
-    refreshed_at double precision
+    refreshed_at double precision,
+    rate double precision, -- as learned, where the algorithm learns
+    judged_at double precision,
+    behind boolean not null default false -- something waits for its turn, where the algorithm asks
 );
+
+-- What came of executions of queues whose rate limit learns from it. Finish appends, the claim that holds the gate sums up and removes:
+-- neither waits for the other.
+create table taskforge.gate_deltas (
+    number bigint generated always as identity primary key,
+    queue int not null,
+    good int not null,
+    bad int not null
+);
+create index gate_deltas_queue on taskforge.gate_deltas (queue);
 
 create table taskforge.jobs (
     id uuid primary key,

@@ -3,6 +3,7 @@
 -- $1 fences · $2 epochs · $3 next fences · $4 execution statuses · $5 delays (null: back at its old turn) · $6 whether the attempt is
 -- spent · $7 whether it crashed · $8 the worker that skipped it · $9 lane, $10 queue, $11 max attempts of a dead letter · $12 errors ·
 -- $13 reasons · $14 seconds the handler ran · $15 bucket bounds in ms · $16 now (tests) · $17 whether only lapsed claims may move
+-- $18 queues whose rate limit learns from this, if any
 -- Returns the fences that were not moved. Whether a cancel request is why takes a new snapshot to see: one that came while this statement
 -- waited for the row is not in its own.
 with clock as materialized (
@@ -69,6 +70,10 @@ rollup as (
     select project, old_queue, old_lane, worker, date_trunc('minute', max(now)), status,
         width_bucket(duration_ms, $15::float8[]), width_bucket(wait_ms, $15::float8[]), count(*), sum(duration_ms), sum(wait_ms)
     from moved group by project, old_queue, old_lane, worker, status, 7, 8
+),
+news as (
+    insert into taskforge.gate_deltas (queue, good, bad)
+    select old_queue, 0, count(*) from moved where $18::int[] is not null and old_queue = any ($18::int[]) and status <> 5 group by old_queue
 ),
 freed as (
     delete from taskforge.keys where scope = 0 and job = any (array(select job from moved where keyed and new_queue is not null))

@@ -1,7 +1,7 @@
 -- End: jobs that are over (succeeded, failed, cancelled) leave running; history, tallies, rollups and an event are appended.
 -- $1 fences · $2 epochs · $3 statuses, or $4 the status of all (of the job and, by the same number, of its execution) · $5 seconds the
 -- handler ran (null: not known) · $6 results · $7 errors · $8 reasons · $9 bucket bounds in ms · $10 now (tests) · $11 whether only lapsed
--- claims may be ended · arrays that hold nothing but nulls may be null
+-- claims may be ended · $12 queues whose rate limit learns from this, if any · arrays that hold nothing but nulls may be null
 -- Returns the fences that were lost. Deleting by `fence = any($1)` keeps the plan an index scan; the rest is joined to what came back, by a
 -- full join because that cannot become a nested loop: once `running` had been analysed, an inner join took 350 ms for 1,000 jobs. An
 -- ending stands even when a cancel came first: the work is done.
@@ -52,6 +52,11 @@ event as (
     insert into taskforge.outbox (project, topic, queue, jobs, at)
     select project, 'job.' || (array['succeeded', 'failed', 'cancelled'])[status - 2], queue, array_agg(job), max(now)
     from ended group by project, queue, status
+),
+news as (
+    insert into taskforge.gate_deltas (queue, good, bad)
+    select queue, count(*) filter (where status = 3), count(*) filter (where status = 4)
+    from ended where $12::int[] is not null and queue = any ($12::int[]) and status <> 5 group by queue
 ),
 freed as (
     delete from taskforge.keys where scope = 0 and job = any (array(select job from ended where keyed))

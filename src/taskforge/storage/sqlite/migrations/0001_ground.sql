@@ -58,8 +58,20 @@ create table lanes (
 create table gates (
     queue integer primary key references queues,
     tokens real,
-    refreshed_at real
+    refreshed_at real,
+    rate real, -- as learned, where the algorithm learns
+    judged_at real,
+    behind integer not null default 0 -- something waits for its turn, where the algorithm asks
 ) strict;
+
+-- What came of executions of queues whose rate limit learns from it: finish appends, claims sum up and remove.
+create table gate_deltas (
+    number integer primary key,
+    queue integer not null,
+    good integer not null,
+    bad integer not null
+) strict;
+create index gate_deltas_queue on gate_deltas (queue);
 
 create table jobs (
     id blob primary key,

@@ -1,0 +1,149 @@
+"""Who gets the next job: pure choices among workers. What a choice must remember for the next one goes in and comes out.
+
+Workers are known by name, and candidates are given in any order: what is remembered stays right when workers come and go. Only
+workers with a free slot are chosen; None says that there is none.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+
+import msgspec
+
+EXPLORE_EVERY = 32
+LATENCY_WEIGHT = 0.2  # of the newest observation; about the last ten count
+DOUBT = 0.05  # the least chance of success a worker is credited with
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    name: str
+    active: int = 0
+    most: int = 1
+    weight: int = 1
+
+    @property
+    def is_free(self) -> bool:
+        return self.active < self.most
+
+    @property
+    def load(self) -> float:
+        return self.active / self.most
+
+
+# --- Round robin, and what breaks ties elsewhere ---
+
+
+def round_robin(last: str | None, candidates: Sequence[Candidate]) -> str | None:
+    """The next by name behind `last`; the caller remembers it."""
+    return _following(last, [each.name for each in candidates if each.is_free])
+
+
+def least_load(last: str | None, candidates: Sequence[Candidate]) -> str | None:
+    """The lowest active/most; equals take turns."""
+    free = [each for each in candidates if each.is_free]
+    lowest = min((each.load for each in free), default=0.0)
+    return _following(last, [each.name for each in free if each.load == lowest])
+
+
+def _following(last: str | None, names: Sequence[str]) -> str | None:
+    if not names:
+        return None
+    return min((name for name in names if last is not None and name > last), default=None) or min(names)
+
+
+# --- Smooth weighted round robin ---
+
+Credits = Mapping[str, int]
+
+
+def weighted(credit: Credits, candidates: Sequence[Candidate]) -> tuple[Credits, str | None]:
+    """Shares by weight, spread evenly: at no time is a worker a whole job ahead of its share, nor a whole job behind.
+
+    A worker's credit is what it is owed, in parts of a job: each choice gives everyone its weight and takes the sum of all weights
+    from the chosen. Nginx chooses the highest credit, which leaves light workers more than a job behind when there are many. Here
+    it is the one whose next job is due first, among those that are owed one: the earliest pseudo-deadline of Pfair scheduling.
+    """
+    free = [each for each in candidates if each.is_free]
+    if not free:
+        return credit, None
+    total = sum(each.weight for each in free)
+    owed = {each.name: credit.get(each.name, 0) for each in candidates}
+    for each in free:
+        owed[each.name] += each.weight
+    in_time = [each for each in free if owed[each.name] > 0] or free
+    chosen = min(in_time, key=lambda each: (-((owed[each.name] - total) // each.weight), -each.weight, each.name))
+    owed[chosen.name] -= total
+    return owed, chosen.name
+
+
+# --- Adaptive: by latency and failures ---
+
+
+class Record(msgspec.Struct, frozen=True, array_like=True):
+    """What is known of a worker: moving averages of seconds per success, and of the share that failed."""
+
+    seconds: float | None = None
+    failed: float = 0.0
+
+
+class Experience(msgspec.Struct, frozen=True):
+    records: Mapping[str, Record] = {}
+    choices: int = 0
+    explored: str | None = None
+
+
+def observe(experience: Experience, name: str, seconds: float, *, failed: bool) -> Experience:
+    """Remember how a job went. A failure says nothing about speed: one that fails at once would look like the fastest."""
+    old = experience.records.get(name, Record())
+    share = old.failed + LATENCY_WEIGHT * (failed - old.failed)
+    pace = old.seconds
+    if not failed:
+        pace = seconds if pace is None else pace + LATENCY_WEIGHT * (seconds - pace)
+    return Experience({**experience.records, name: Record(pace, share)}, experience.choices, experience.explored)
+
+
+def adaptive(experience: Experience, candidates: Sequence[Candidate]) -> tuple[Experience, str | None]:
+    """Where a job is expected to be done first: (jobs there + 1) × seconds each ÷ chance of success.
+
+    A worker nobody knows counts as good as the best known. One choice in 32 goes round them all, so that a worker that was slow
+    or failing is seen again when it is well.
+    """
+    free = [each for each in candidates if each.is_free]
+    if not free:
+        return experience, None
+    choices, explored = experience.choices + 1, experience.explored
+    if choices % EXPLORE_EVERY == 0:
+        chosen = explored = _following(explored, [each.name for each in free])
+    else:
+        records = experience.records
+        best = min((known.seconds for known in records.values() if known.seconds is not None), default=1.0)
+
+        def expected(each: Candidate) -> tuple[float, str]:
+            known = records.get(each.name, Record())
+            seconds = best if known.seconds is None else known.seconds
+            return (each.active + 1) / each.most * max(seconds, 1e-9) / max(DOUBT, 1 - known.failed), each.name
+
+        chosen = min(free, key=expected).name
+    names = {each.name for each in candidates}
+    kept = {name: known for name, known in experience.records.items() if name in names}
+    return Experience(kept, choices, explored), chosen
+
+
+# --- Sticky: the same key to the same worker ---
+
+
+def sticky(key: str, candidates: Sequence[Candidate]) -> str | None:
+    """Rendezvous hashing: each worker bids for the key by a hash of both, weighted, and the highest bid wins.
+
+    When a worker leaves or is full, only its keys move, each to the next highest bidder; when it is back, the same ones return.
+    """
+    free = [each for each in candidates if each.is_free]
+    return max(free, key=lambda each: (_bid(key, each), each.name)).name if free else None
+
+
+def _bid(key: str, candidate: Candidate) -> float:
+    name = candidate.name.encode()
+    # The length in front keeps ("a", "bc") apart from ("ab", "c").
+    digest = blake2b(len(name).to_bytes(4) + name + key.encode(), digest_size=8).digest()
+    chance = (int.from_bytes(digest) + 1) / (2**64 + 1)
+    return -candidate.weight / math.log(chance)

@@ -1,0 +1,90 @@
+"""Holds claims to the limits of their queues: how many may run at once, and how many may start in a time."""
+
+from collections.abc import Mapping
+
+import asyncpg
+import msgspec
+
+from taskforge.domain.limiter import Adaptive, BucketState, Grant, is_due, judge, settle, take
+from taskforge.domain.queue import QueueSettings
+from taskforge.storage.postgres.store import Connection, Store
+
+
+class Gate(msgspec.Struct):
+    """What a limited queue lets through in this transaction."""
+
+    settings: QueueSettings
+    before: BucketState | None
+    now: float
+    cap: int
+    grant: Grant | None = None
+
+
+class Gates:
+    """The limits of one claim. Their rows stay locked until its transaction ends."""
+
+    def __init__(self, store: Store, connection: Connection, limits: Mapping[int, QueueSettings]) -> None:
+        self._store = store
+        self._connection = connection
+        self._limits = limits
+        self._limit = 0
+        self._gates: dict[int, Gate] = {}
+
+    @property
+    def caps(self) -> dict[int, int]:
+        """How many jobs of each queue may be taken. Queues whose gate another claim held are not named."""
+        return {queue: gate.cap for queue, gate in self._gates.items()}
+
+    async def open(self, limit: int) -> None:
+        """`limit`: how many jobs the claim may take of all queues together."""
+        self._limit = limit
+        rows = await self._connection.fetch(self._store.sql("lock_gates"), list(self._limits), self._store.bound_now())
+        self._gates = {row["queue"]: Gate(self._limits[row["queue"]], _state(row), row["now"], limit) for row in rows}
+        if not self._gates:
+            return
+        counts = await self._connection.fetch(self._store.sql("count_gates"), list(self._gates))
+        running = {row["gate"]: row["running"] for row in counts}
+        news = await self._news()
+        for queue, gate in self._gates.items():
+            most, bucket, state = gate.settings.max_concurrent_jobs, gate.settings.bucket, gate.before
+            if most is not None:
+                gate.cap = min(gate.cap, max(0, most - running.get(queue, 0)))
+            if bucket is not None:
+                if isinstance(bucket, Adaptive) and state is not None and queue in news:
+                    state = judge(bucket, state, gate.now, *news[queue])
+                gate.grant = take(bucket, state, gate.now, gate.cap)
+                gate.cap = gate.grant.granted
+
+    async def _news(self) -> dict[int, tuple[int, int]]:
+        """What came of the jobs of adaptive queues since they were judged last: how many went well, how many did not."""
+        due = [
+            queue
+            for queue, gate in self._gates.items()
+            if isinstance(gate.settings.bucket, Adaptive) and is_due(gate.settings.bucket, gate.before, gate.now)
+        ]
+        if not due:
+            return {}
+        rows = await self._connection.fetch(self._store.sql("take_gate_news"), due)
+        return {row["queue"]: (row["good"], row["bad"]) for row in rows}
+
+    async def close(self, taken: Mapping[int, int], claimed: int) -> float | None:
+        """Keep what the limits remember. Returns after how many seconds a rate that held jobs back lets the next one through."""
+        changed, waits = [], []
+        for queue, gate in self._gates.items():
+            bucket, used = gate.settings.bucket, taken.get(queue, 0)
+            if bucket is None or gate.grant is None:
+                continue
+            kept = settle(bucket, gate.before, gate.grant, used, more=claimed >= self._limit)
+            if kept is not None:
+                changed.append((queue, kept.tokens, kept.at, kept.rate, kept.judged_at, kept.behind))
+            if used == gate.cap and gate.grant.wait > 0:
+                waits.append(gate.grant.wait)
+        if changed:
+            await self._connection.executemany(self._store.sql("save_gates"), changed)
+        return min(waits, default=None)
+
+
+def _state(row: asyncpg.Record) -> BucketState | None:
+    if row["tokens"] is None:
+        return None
+    return BucketState(row["tokens"], row["refreshed_at"], row["rate"], row["judged_at"], row["behind"])
