@@ -28,11 +28,12 @@ def refuses_connections(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) != 0
 
 
-async def test_serves_only_the_loopback_address_and_forces_writes_to_disk(postgres_server: LocalServer) -> None:
-    assert await run(postgres_server, "show listen_addresses") == "127.0.0.1"
-    assert await run(postgres_server, "show fsync") == "on"
-    assert await run(postgres_server, "show server_encoding") == "UTF8"
-    assert await run(postgres_server, "show max_connections") == "100"
+async def test_serves_only_the_loopback_address_and_forces_writes_to_disk(server_directory: Path) -> None:
+    with LocalServer.start(server_directory, settings={"max_connections": 17}) as server:
+        assert await run(server, "show listen_addresses") == "127.0.0.1"
+        assert await run(server, "show fsync") == "on"
+        assert await run(server, "show server_encoding") == "UTF8"
+        assert await run(server, "show max_connections") == "17"
 
 
 @pytest.mark.parametrize("end", ["fast", "immediate", "kill"])

@@ -97,7 +97,7 @@ def admit(bucket: Bucket, state: BucketState | None, now: float, cost: float = 1
     return Decision(_with(state, left, isinstance(bucket, LeakyBucket) and (others_wait or not admitted)), admitted, wait)
 
 
-def give_back(bucket: Bucket, state: BucketState, count: int) -> BucketState:
+def give_back(bucket: Bucket, state: BucketState, count: float) -> BucketState:
     """Return tokens that were granted but not used."""
     return _with(state, min(_room(bucket, behind=state.behind), state.tokens + count), state.behind)
 
@@ -127,8 +127,8 @@ def judge(bucket: Adaptive, state: BucketState, now: float, good: int, bad: int)
     state = refill(bucket, state, now)
     rate, tokens = _pace(bucket, state), state.tokens
     if bad > bucket.tolerance * (good + bad):
-        # What has gathered was meant for the old rate; it is cut alike.
-        rate, tokens = rate * bucket.cut, tokens * bucket.cut
+        # What has gathered was meant for the old rate; it is cut alike, but for one: that much is due at any rate.
+        rate, tokens = rate * bucket.cut, min(tokens, max(1.0, tokens * bucket.cut))
     else:
         rate += bucket.climb_share * bucket.rate
     return BucketState(tokens, state.at, min(bucket.rate, max(bucket.least_share * bucket.rate, rate)), now)

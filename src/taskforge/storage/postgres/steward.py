@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, assert_never
 from uuid import UUID
 
@@ -53,7 +54,7 @@ class Steward(Finisher):
         distinct = list(dict.fromkeys(jobs))
         for start in range(0, len(distinct), AT_ONCE):
             some = {job: fences[job] for job in distinct[start : start + AT_ONCE]}
-            answers |= await self._change_some(projects, some, change)
+            answers |= await self.until_undisturbed(partial(self._change_some, projects, some, change))
         return [answers[job] for job in jobs]
 
     async def _change_some(

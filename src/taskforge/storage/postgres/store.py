@@ -1,11 +1,12 @@
 """The connection pool, the clock and the remembered catalog, as every role of the PostgreSQL engine needs them."""
 
 import asyncio
+import random
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 import asyncpg
@@ -19,6 +20,8 @@ from taskforge.storage.postgres.signals import Signals
 from taskforge.storage.statements import statement
 
 Connection = PoolConnectionProxy
+T = TypeVar("T")
+DISTURBED_TRIES = 6
 
 # A hot table is often empty when it is analysed, and a plan made then would scan it, or sort a whole lane behind a bitmap; index
 # paths in order are right whatever its size.
@@ -54,6 +57,10 @@ _AWAY = (
     asyncpg.PostgresIOError,
     asyncpg.InternalClientError,
 )
+
+
+class Disturbed(StoreUnavailable):
+    """A deadlock or a conflict with another transaction: everything was rolled back."""
 
 
 class Store:
@@ -172,8 +179,22 @@ class Store:
             yield connection
 
     async def fetch(self, name: str, *arguments: Any) -> list[asyncpg.Record]:
-        async with self.connection() as connection:
-            return await connection.fetch(self.sql(name), *arguments)
+        async def once() -> list[asyncpg.Record]:
+            async with self.connection() as connection:
+                return await connection.fetch(self.sql(name), *arguments)
+
+        return await self.until_undisturbed(once)
+
+    async def until_undisturbed(self, act: Callable[[], Awaitable[T]]) -> T:
+        """Do it again when it met another transaction head-on: PostgreSQL has undone all of it, so nothing is done twice."""
+        for attempt in range(DISTURBED_TRIES):
+            try:
+                return await act()
+            except Disturbed:
+                if attempt + 1 == DISTURBED_TRIES:
+                    raise
+                await asyncio.sleep(random.uniform(0.002, 0.01) * (attempt + 1))
+        raise AssertionError
 
     async def value(self, text: str, *arguments: Any) -> Any:
         async with self.connection() as connection:
@@ -246,7 +267,8 @@ class away:  # noqa: N801 - reads as a statement: with away()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, _AWAY) and not isinstance(error, StoreUnavailable):
-            raise StoreUnavailable(f"PostgreSQL does not serve just now: {type(error).__name__}: {error}") from error
+            kind_of = Disturbed if isinstance(error, asyncpg.TransactionRollbackError) else StoreUnavailable
+            raise kind_of(f"PostgreSQL does not serve just now: {type(error).__name__}: {error}") from error
 
 
 _CATALOG = """

@@ -38,6 +38,7 @@ class Claimer:
         self._numbers = reach.numbers
         self._worker = reach.taker.worker.hex
         self._incarnation = reach.taker.incarnation.bytes
+        self._shaped = reach.shaped
         self._limit = limit
         self._gates = Gates(transaction, limit)
 
@@ -51,6 +52,8 @@ class Claimer:
             if left <= 0:
                 break
             claimed += self._take_tier([(turn, lanes[index]) for index, turn in tier], left)
+        for lane in self._shaped:
+            self._gates.room(lane, 0)  # a gate that nothing stood before must hear of that, too
         return claimed, self._gates.close(len(claimed))
 
     def _take_tier(self, heads: list[tuple[int, OpenLane]], limit: int) -> list[Claimed]:

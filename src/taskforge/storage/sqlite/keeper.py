@@ -7,6 +7,7 @@ from uuid import UUID
 import msgspec
 
 from taskforge.domain.errors import LeaseLost
+from taskforge.domain.limiter import LeakyBucket
 from taskforge.storage.catalog import Catalog, Lane, LaneKey, OpenLane, Taker
 from taskforge.storage.sqlite import codec
 from taskforge.storage.statements import statement
@@ -24,6 +25,7 @@ class Reach(msgspec.Struct, frozen=True):
     taker: Taker
     lanes: tuple[OpenLane, ...]
     numbers: str
+    shaped: tuple[OpenLane, ...]  # one lane of each queue whose rate limit asks whether something waits
 
 
 class Keeper:
@@ -80,7 +82,8 @@ class Keeper:
         if reach is None:
             taker = codec.taker(self._connection.execute(_TAKER, (incarnation.bytes,)).fetchone())
             lanes = catalog.open_lanes(taker)
-            reach = Reach(taker, lanes, codec.json([lane.number for lane in lanes]))
+            shaped = {lane.queue: lane for lane in lanes if isinstance(lane.settings.bucket, LeakyBucket)}
+            reach = Reach(taker, lanes, codec.json([lane.number for lane in lanes]), tuple(shaped.values()))
             self._reaches[incarnation] = reach
         return reach
 

@@ -1,0 +1,75 @@
+"""A submitted job, seen from outside: a future that ends in its value, its exception or a cancellation."""
+
+import asyncio
+import enum
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from taskforge.pool.buffer import Buffer
+    from taskforge.pool.pool import WorkerPool
+
+T = TypeVar("T")
+
+
+class Place(enum.Enum):
+    OUTSIDE = 0  # not accepted yet, or settled
+    BUFFERED = 1
+    RUNNING = 2
+    RESTING = 3  # failed, and waits for its next attempt
+
+
+class Handle(asyncio.Future[T]):
+    """Await it for the result. Cancelling it, or whoever awaits it, cancels the job, wherever it is."""
+
+    # The job's own facts live here too: one object per job instead of two is a tenth of the pool's cost.
+    __slots__ = (
+        "_arguments",
+        "_attempt",
+        "_buffer",
+        "_function",
+        "_key",
+        "_place",
+        "_pool",
+        "_priority",
+        "_sink",
+        "_task",
+        "_timeout",
+        "_timer",
+    )
+
+    def __init__(
+        self,
+        pool: "WorkerPool",
+        loop: asyncio.AbstractEventLoop,
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        priority: int,
+        timeout: float | None,
+        key: str | None,
+        sink: "Callable[[Handle[T]], None] | None" = None,
+    ) -> None:
+        super().__init__(loop=loop)
+        self._pool = pool
+        self._function = function
+        self._arguments = arguments
+        self._priority = priority
+        self._timeout = timeout
+        self._key = key
+        self._sink = sink  # hears at once when the job is settled; a done callback takes another turn of the loop
+        self._attempt = 1
+        self._place = Place.OUTSIDE
+        self._buffer: Buffer | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def attempt(self) -> int:
+        """Which try this is, or was: 1 for the first."""
+        return self._attempt
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        if not super().cancel(msg):
+            return False
+        self._pool._abandon(self)  # noqa: SLF001 - the two are one thing in two files
+        return True
