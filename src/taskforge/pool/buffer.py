@@ -11,9 +11,10 @@ PRIORITIES = 10
 class Buffer:
     """Length counts what still waits: a cancelled job leaves at once, though its entry goes only when it is come across."""
 
-    __slots__ = ("_dead", "_lanes", "_live")
+    __slots__ = ("_dead", "_lanes", "_live", "owner")
 
-    def __init__(self, *, by_priority: bool) -> None:
+    def __init__(self, *, by_priority: bool, owner: int = 0) -> None:
+        self.owner = owner  # the number of the worker whose own it is
         # One lane for each priority, the highest first: taking, putting and finding the one to drop are all a step or ten.
         self._lanes: list[deque[Handle[Any]]] = [deque() for _ in range(PRIORITIES if by_priority else 1)]
         self._live = 0
@@ -35,7 +36,7 @@ class Buffer:
             for lane in self._lanes:
                 while lane:
                     handle = lane.popleft()
-                    if handle._place is Place.BUFFERED and handle._buffer is self:
+                    if handle._place is Place.BUFFERED:
                         self._live -= 1
                         return handle
                     self._dead -= 1
@@ -50,6 +51,9 @@ class Buffer:
                 lane.popleft()
                 self._dead -= 1
         return None
+
+    def all(self) -> list[Handle[Any]]:
+        return [handle for lane in self._lanes for handle in lane if handle._place is Place.BUFFERED]
 
     def forget(self, handle: Handle[Any]) -> None:
         """It will not run: it was cancelled or dropped."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from taskforge.pool.buffer import Buffer
-    from taskforge.pool.pool import WorkerPool
+    from taskforge.pool.crew import Crew
 
 T = TypeVar("T")
 
@@ -27,10 +27,11 @@ class Handle(asyncio.Future[T]):
         "_arguments",
         "_attempt",
         "_buffer",
+        "_crew",
         "_function",
         "_key",
+        "_number",
         "_place",
-        "_pool",
         "_priority",
         "_sink",
         "_task",
@@ -40,8 +41,8 @@ class Handle(asyncio.Future[T]):
 
     def __init__(
         self,
-        pool: "WorkerPool",
-        loop: asyncio.AbstractEventLoop,
+        crew: "Crew",
+        number: int,
         function: Callable[..., Any],
         arguments: tuple[Any, ...],
         priority: int,
@@ -49,8 +50,9 @@ class Handle(asyncio.Future[T]):
         key: str | None,
         sink: "Callable[[Handle[T]], None] | None" = None,
     ) -> None:
-        super().__init__(loop=loop)
-        self._pool = pool
+        super().__init__()
+        self._crew = crew
+        self._number = number  # in the order they were handed in
         self._function = function
         self._arguments = arguments
         self._priority = priority
@@ -71,5 +73,5 @@ class Handle(asyncio.Future[T]):
     def cancel(self, msg: Any | None = None) -> bool:
         if not super().cancel(msg):
             return False
-        self._pool._abandon(self)  # noqa: SLF001 - the two are one thing in two files
+        self._crew.abandon(self)
         return True

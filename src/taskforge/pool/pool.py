@@ -1,36 +1,35 @@
-"""A fixed number of workers, a bounded buffer in front of them, and a promise: every job that was accepted ends, for whoever holds its
-handle, in a value, an exception or a cancellation.
-
-Each job runs in a task of its own, so that context variables set by one are not seen by the next and each can be cancelled alone. A worker
-is a slot: it takes its next job in the moment its last one ends.
-"""
+"""The pool as applications use it."""
 
 import asyncio
-import random
-from collections import deque
+import math
 from collections.abc import AsyncIterable, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, TypeVarTuple, overload
 
 from taskforge.domain.retry import RetryPolicy
-from taskforge.pool.buffer import PRIORITIES, Buffer
+from taskforge.pool.buffer import PRIORITIES
+from taskforge.pool.crew import Crew, Terms, WhenFull
 from taskforge.pool.distributor import Distribution, Distributor
-from taskforge.pool.errors import Dropped, PoolClosed, PoolFull
-from taskforge.pool.handle import Handle, Place
+from taskforge.pool.errors import PoolClosed, PoolFull
+from taskforge.pool.handle import Handle
 from taskforge.pool.limiter import RateLimiter
 from taskforge.pool.results import Results
-from taskforge.pool.runners import Kind, awaitable, runner
+from taskforge.pool.runners import Kind, Runner, runner
 from taskforge.pool.stats import PoolStats
-from taskforge.pool.worker import Worker
 
 T = TypeVar("T")
-I = TypeVar("I")  # noqa: E741 - an item
+Item = TypeVar("Item")
 Ts = TypeVarTuple("Ts")
-WhenFull = Literal["wait", "reject", "drop_oldest"]
 
 
 class WorkerPool:
+    """A fixed number of workers behind a bounded buffer.
+
+    Every job that was accepted ends, for whoever holds its handle, in a value, an exception or a cancellation; whether the pool is
+    stopped in order (`stop()`, or leaving `async with`) or at once (`stop(now=True)`, or leaving it by an exception).
+    """
+
     def __init__(
         self,
         size: int,
@@ -49,39 +48,201 @@ class WorkerPool:
     ) -> None:
         """`timeout` (seconds) and `attempts` hold for each job; `retry` says how long a failed one rests before it is tried again.
 
-        With a `distribution` each worker has a queue of its own, and `buffer` is shared out among them; without one all take from
-        one queue, which keeps everyone busy and is right unless jobs should stay with a worker.
+        With a `distribution` each worker has a queue of its own, and the buffer is shared out among them; without one all take from
+        one queue, which keeps everyone busy and is right unless a job should stay with a worker.
         """
-        if size < 1 or buffer < 1 or attempts < 1:
-            raise ValueError(f"size is {size}, buffer {buffer}, attempts {attempts}; use at least 1 for each")
+        for name, number in (("size", size), ("buffer", buffer), ("attempts", attempts)):
+            if number < 1:
+                raise ValueError(f"{name} is {number}; use at least 1")
         if weights is not None and distribution not in ("weighted", "sticky"):
-            raise ValueError("weights need distribution='weighted' or 'sticky'")
+            raise ValueError("weights are used by distribution='weighted' and 'sticky' only")
         self.size = size
         self.buffer = buffer
-        self._when_full = when_full
         self._timeout = timeout
-        self._attempts = attempts
-        self._retry = retry or RetryPolicy()
-        self._retry_on = retry_on
-        self._limiter = limiter
-        self._threads = None if workers == "async" else ThreadPoolExecutor(size, thread_name_prefix="taskforge-pool")
-        self._by_priority = order == "priority"
-        self._distributor = (
-            None if distribution is None else Distributor(distribution, size, 1 + -(-buffer // size), weights)
+        self._kind: Kind = workers
+        self._terms = Terms(
+            buffer=buffer,
+            when_full=when_full,
+            by_priority=order == "priority",
+            attempts=attempts,
+            retry=retry or RetryPolicy(),
+            retry_on=retry_on,
+            limiter=limiter,
         )
-        self._shared = Buffer(by_priority=self._by_priority)
-        self._workers = [
-            Worker(number, size, runner(workers, self._threads), Buffer(by_priority=self._by_priority) if distribution else self._shared)
-            for number in range(size)
-        ]
-        self._idle = self._workers[::-1]
-        self._line: deque[tuple[Handle[Any], asyncio.Future[None]]] = deque()
-        self._buffered = 0
-        self._resting: set[Handle[Any]] = set()
-        self._counts = dict.fromkeys(("submitted", "succeeded", "failed", "cancelled", "dropped", "rejected", "retried", "timed_out"), 0)
-        self._unsettled = 0
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._open = False
-        self._quiet: asyncio.Event | None = None
+        self._distributor = distribution and Distributor(distribution, size, 1 + -(-buffer // size), weights)
+        self._crew: Crew | None = None
+        self._threads: ThreadPoolExecutor | None = None
+        self._number = 0
 
     # --- Life ---
+
+    async def start(self) -> Self:
+        if self._crew is not None:
+            raise PoolClosed("a pool is started once; make a new one")
+        if self._kind != "async":
+            self._threads = ThreadPoolExecutor(self.size, thread_name_prefix="taskforge-pool")
+        self._crew = Crew(self._terms, [runner(self._kind, self._threads) for _ in range(self.size)], self._distributor or None)
+        return self
+
+    async def stop(self, *, now: bool = False) -> None:
+        """Take no more jobs, and finish all that were accepted; or cancel them, `now`. The second may follow the first.
+
+        What runs in a thread cannot be cancelled: `now` ends its handle and does not wait for it. Processes are killed.
+        """
+        if self._crew is None:
+            return
+        await self._crew.end(now=now)
+        runners = [worker.runner for worker in self._crew.workers if worker.runner is not None]
+        if runners:
+            await asyncio.to_thread(_close, runners)
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            await self.stop(now=error is not None)
+        except asyncio.CancelledError:
+            await self.stop(now=True)
+            raise
+
+    # --- Work ---
+
+    @overload
+    async def submit(
+        self,
+        function: Callable[[*Ts], Coroutine[Any, Any, T]],
+        *arguments: *Ts,
+        priority: int = 0,
+        timeout: float | None = None,
+        key: str | None = None,
+    ) -> Handle[T]: ...
+
+    @overload
+    async def submit(
+        self,
+        function: Callable[[*Ts], T],
+        *arguments: *Ts,
+        priority: int = 0,
+        timeout: float | None = None,
+        key: str | None = None,
+    ) -> Handle[T]: ...
+
+    async def submit(
+        self,
+        function: Callable[..., Any],
+        *arguments: Any,
+        priority: int = 0,
+        timeout: float | None = None,
+        key: str | None = None,
+    ) -> Handle[Any]:
+        """Hand in a job, waiting for room if need be, and get its handle. Keyword arguments go in a `functools.partial`.
+
+        `priority` 0 to 9, higher first, counts where the pool's order is by priority. `timeout` replaces the pool's; `math.inf` is
+        none. Jobs with the same `key` go to the same worker where the distribution is sticky.
+        """
+        crew = self.crew
+        handle = self.handle(function, arguments, priority, timeout, key)
+        if not crew.offer(handle):
+            await crew.enter(handle)
+        return handle
+
+    def submit_nowait(
+        self,
+        function: Callable[..., Any],
+        *arguments: Any,
+        priority: int = 0,
+        timeout: float | None = None,
+        key: str | None = None,
+    ) -> Handle[Any]:
+        """The same without waiting: `PoolFull` when there is no room."""
+        crew = self.crew
+        handle = self.handle(function, arguments, priority, timeout, key)
+        if not crew.offer(handle):
+            raise PoolFull(f"all {self.size} workers are busy and {self.buffer} jobs wait already")
+        return handle
+
+    @overload
+    def map(
+        self,
+        function: Callable[[Item], Coroutine[Any, Any, T]],
+        items: Iterable[Item] | AsyncIterable[Item],
+        *,
+        ordered: bool = True,
+        return_exceptions: bool = False,
+        priority: int = 0,
+        timeout: float | None = None,
+        key: Callable[[Item], str] | None = None,
+    ) -> Results[T]: ...
+
+    @overload
+    def map(
+        self,
+        function: Callable[[Item], T],
+        items: Iterable[Item] | AsyncIterable[Item],
+        *,
+        ordered: bool = True,
+        return_exceptions: bool = False,
+        priority: int = 0,
+        timeout: float | None = None,
+        key: Callable[[Item], str] | None = None,
+    ) -> Results[T]: ...
+
+    def map(
+        self,
+        function: Callable[[Any], Any],
+        items: Iterable[Any] | AsyncIterable[Any],
+        *,
+        ordered: bool = True,
+        return_exceptions: bool = False,
+        priority: int = 0,
+        timeout: float | None = None,
+        key: Callable[[Any], str] | None = None,
+    ) -> Results[Any]:
+        """A job for each item. `async for` gives the results, in the items' order or (`ordered=False`) as they complete; `await` gives
+        them as a list."""
+        return Results(
+            self,
+            function,
+            items,
+            ordered=ordered,
+            return_exceptions=return_exceptions,
+            priority=priority,
+            timeout=timeout,
+            key=key,
+        )
+
+    def stats(self) -> PoolStats:
+        return self.crew.stats()
+
+    # --- For this package ---
+
+    @property
+    def crew(self) -> Crew:
+        if self._crew is None:
+            raise PoolClosed("the pool is not started; use `async with WorkerPool(…)` or `await pool.start()`")
+        return self._crew
+
+    def handle(
+        self,
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        priority: int,
+        timeout: float | None,
+        key: str | None,
+        sink: Callable[[Handle[Any]], None] | None = None,
+    ) -> Handle[Any]:
+        if not 0 <= priority < PRIORITIES:
+            raise ValueError(f"priority is {priority}; use 0 to {PRIORITIES - 1}, higher first")
+        limit = self._timeout if timeout is None else timeout
+        self._number += 1
+        return Handle(self.crew, self._number, function, arguments, priority, None if limit == math.inf else limit, key, sink)
+
+
+def _close(runners: Sequence[Runner]) -> None:
+    for each in runners:
+        each.close()

@@ -102,14 +102,14 @@ class Results(Generic[T]):
         while self._given >= self._most:
             await self._news()
         key = None if self._key is None else self._key(item)
-        handle: Handle[T] = self._pool._handle(self._function, (item,), *self._options, key, self._settled)
+        handle: Handle[T] = self._pool.handle(self._function, (item,), *self._options, key, self._settled)
         self._given += 1
         self._out.add(handle)
         if self._ordered:
             self._ready.append(handle)
-        if not self._pool._offer(handle):
+        if not self._pool.crew.offer(handle):
             try:
-                await self._pool._enter(handle)
+                await self._pool.crew.enter(handle)
             except BaseException:
                 self._given -= 1
                 self._out.discard(handle)

@@ -5,6 +5,7 @@ import itertools
 import random
 import time
 from collections import Counter
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -21,6 +22,7 @@ from taskforge.storage.postgres.store import Connection, Store
 
 DOUBT_SECONDS = 60.0
 CONTENDED_TRIES = 5
+_LANE, _TURN = itemgetter("lane"), itemgetter("turn")
 
 
 class Claimer(Store):
@@ -107,7 +109,8 @@ class Claimer(Store):
             self._doubts.setdefault(taker.incarnation, {})[batch] = started
             raise
         finished = time.monotonic()
-        reach.learn([(row["lane"], row["turn"]) for row in rows], finished, finished - started)
+        rows.sort(key=_TURN)
+        reach.learn([*zip(map(_LANE, rows), map(_TURN, rows), strict=True)], finished, finished - started)
         return rows
 
     async def _claim_gated(
@@ -141,10 +144,11 @@ class Claimer(Store):
             self._doubts.pop(incarnation)
         else:
             self._doubts[incarnation] = {batch: since for batch, since in doubts.items() if now - since < DOUBT_SECONDS}
-        return _in_order([row for row in rows if row["lane"] in known], lanes)
+        return _in_order(sorted((row for row in rows if row["lane"] in known), key=_TURN), lanes)
 
 
 def _in_order(rows: list[asyncpg.Record], lanes: tuple[OpenLane, ...]) -> list[Claimed]:
     by_number = {lane.number: lane for lane in lanes}
-    rows.sort(key=lambda row: (by_number[row["lane"]].tier, row["turn"]))
-    return [codec.claimed(row, by_number[row["lane"]]) for row in rows]
+    if len({lane.tier for lane in lanes}) > 1:
+        rows.sort(key=lambda row: by_number[_LANE(row)].tier)  # stable: by turn within a tier
+    return [codec.claimed(row, by_number[_LANE(row)]) for row in rows]

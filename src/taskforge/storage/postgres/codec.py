@@ -185,3 +185,8 @@ def array_literal(values: Iterable[str]) -> str | None:
     """A text[] as PostgreSQL writes it: a list of such lists cannot be ragged, a list of texts can."""
     escaped = ['"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"' for value in values]
     return "{" + ",".join(escaped) + "}" if escaped else None
+
+
+def shared(column: list[Any]) -> tuple[list[Any] | None, Any]:
+    """A column as an array, or as the one value that all its rows have: the driver checks every element of an array."""
+    return (None, column[0]) if column.count(column[0]) == len(column) else (column, None)

@@ -74,21 +74,22 @@ class Finisher(Claimer):
             results.append(result)
             errors.append(error)
             reasons.append(reason)
-        statuses = [_ENDED[type(finish.transition)] for finish in finishes]
-        alike = all(status == statuses[0] for status in statuses)
+        statuses, status = codec.shared([_ENDED[type(finish.transition)] for finish in finishes])
+        epochs, epoch = codec.shared([epoch_of(finish.fence) for finish in finishes])
         # Columns that hold one value or nothing are not sent as arrays: the driver checks every element of those.
         rows = await self.fetch(
             "end",
             [finish.fence for finish in finishes],
-            [epoch_of(finish.fence) for finish in finishes],
-            None if alike else statuses,
-            statuses[0] if alike else None,
+            epochs,
+            statuses,
+            status,
             [finish.ran for finish in finishes],
             *(column if any(value is not None for value in column) else None for column in (results, errors, reasons)),
             _BOUNDS,
             self.bound_now(),
             lapsed,
             (await self.catalog()).adaptive or None,
+            epoch,
         )
         return [Lost(row["fence"]) for row in rows]
 

@@ -133,8 +133,8 @@ class Inserter(Store):
                 self.sql("insert_plain"),
                 ids,
                 fences,
-                *_shared(lanes),
-                *_shared(budgets),
+                *codec.shared(lanes),
+                *codec.shared(budgets),
                 payloads,
                 catalog.version,
                 self.bound_now(),
@@ -295,12 +295,6 @@ def _settle(jobs: list[Wanted], accepted: list[int], first: dict[UUID, int], ans
         answer = answers[index]
         if isinstance(answer, Inserted) and answer.existed:
             answers[index] = msgspec.structs.replace(turned_away.get(answer.job, answer), existed=True)
-
-
-def _shared(column: list[Any]) -> tuple[list[Any] | None, Any]:
-    """A column as an array, or as the one value that all its rows have."""
-    first = column[0]
-    return (None, first) if all(value == first for value in column) else (column, None)
 
 
 def _is_plain(job: NewJob) -> bool:

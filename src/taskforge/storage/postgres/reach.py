@@ -10,12 +10,14 @@ the head only as often as costs a twentieth of the time.
 
 from collections import Counter
 from collections.abc import Sequence
+from operator import itemgetter
 
 SLOW_SECONDS = 0.010
 SLOW_SECONDS_PER_JOB = 0.000_030
 MOST_SECONDS_BETWEEN_RESCANS = 10.0
 SLOW_IN_A_ROW = 3  # one slow claim is a cold plan or a busy machine; dead rows are in the way of every claim
 LEAST_ROWS = 8
+_LANE = itemgetter(0)
 
 
 class Reach:
@@ -40,11 +42,10 @@ class Reach:
         return bounds, [min(limit, max(fair, 2 * self._taken[lane])) for lane in lanes]
 
     def learn(self, taken: Sequence[tuple[int, int]], now: float, took: float) -> None:
-        """`taken` holds the lane and turn of each job that was claimed."""
-        self._taken = Counter(lane for lane, _ in taken)
-        for lane, turn in taken:
-            if turn > self._bounds.get(lane, 0):
-                self._bounds[lane] = turn
+        """`taken` holds the lane and turn of each job that was claimed, by turn."""
+        self._taken = Counter(map(_LANE, taken))
+        # Of one lane the last turn stays.
+        self._bounds.update(taken)
         if self._from_head:
             slow = took > SLOW_SECONDS + SLOW_SECONDS_PER_JOB * len(taken)
             self._slow = self._slow + 1 if slow else 0

@@ -1,5 +1,5 @@
 -- End: jobs that are over (succeeded, failed, cancelled) leave running; history, tallies, rollups and an event are appended.
--- $1 fences · $2 epochs · $3 statuses, or $4 the status of all (of the job and, by the same number, of its execution) · $5 seconds the
+-- $1 fences · $2 epochs, or $13 that of all · $3 statuses, or $4 the status of all (of the job and, by the same number, of its execution) · $5 seconds the
 -- handler ran (null: not known) · $6 results · $7 errors · $8 reasons · $9 bucket bounds in ms · $10 now (tests) · $11 whether only lapsed
 -- claims may be ended · $12 queues whose rate limit learns from this, if any · arrays that hold nothing but nulls may be null
 -- Returns the fences that were lost. Deleting by `fence = any($1)` keeps the plan an index scan; the rest is joined to what came back, by a
@@ -17,7 +17,7 @@ gone as (
     returning *
 ),
 paired as materialized (
-    select g.*, i.fence as asked, i.epoch, coalesce(i.status, $4) as status, i.ran, i.result, i.error, i.reason
+    select g.*, i.fence as asked, coalesce(i.epoch, $13::int) as epoch, coalesce(i.status, $4) as status, i.ran, i.result, i.error, i.reason
     from gone g
     full join unnest($1::uuid[], $2::int[], $3::smallint[], $5::float8[], $6::text[], $7::text[], $8::text[])
         as i (fence, epoch, status, ran, result, error, reason) on i.fence = g.fence
