@@ -46,8 +46,9 @@ lock: $(INSTALLED) ## Resolve pyproject.toml anew into requirements.lock
 	@! grep -nE '://|--(index-url|extra-index-url|find-links)' requirements.lock || \
 		{ echo 'requirements.lock names a package host' >&2; exit 1; }
 
-bench: $(INSTALLED) ## Measure the engines beside the raw-SQL floor, and all of it beside peers (ARGS=--quick for the short form)
-	$(BIN)/python -m bench.engine $(ARGS); engine=$$?; $(BIN)/python -m bench.drain $(filter --quick,$(ARGS)) && exit $$engine
+bench: $(INSTALLED) ## Measure pool and engines beside their floors, and all of it beside peers (ARGS=--quick for the short form)
+	$(BIN)/python -m bench.pool $(filter --quick,$(ARGS)); pool=$$?; $(BIN)/python -m bench.engine $(ARGS); engine=$$?; \
+		$(BIN)/python -m bench.drain $(filter --quick,$(ARGS)) && exit $$((pool | engine))
 
 chaos: $(INSTALLED) ## Run the long forms of the reliability tests
 	$(BIN)/python -m pytest -m long --timeout 0 $(ARGS)

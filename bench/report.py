@@ -14,7 +14,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-Unit = Literal["jobs/s", "ms"]
+Unit = Literal["jobs/s", "ms", "µs"]
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,7 +193,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 def _figure(value: float | None, unit: Unit) -> str:
     if value is None:
         return "–"
-    return f"{value:,.0f}/s" if unit == "jobs/s" else f"{value:,.2f} ms"
+    return f"{value:,.0f}/s" if unit == "jobs/s" else f"{value:,.2f} {unit}"
 
 
 def _ratio(row: Row) -> str:

@@ -3,7 +3,7 @@
 from collections import deque
 from typing import Any
 
-from taskforge.pool.handle import Handle, Place
+from taskforge.pool.handle import BUFFERED, OUTSIDE, Handle
 
 PRIORITIES = 10
 
@@ -26,8 +26,7 @@ class Buffer:
     def put(self, handle: Handle[Any]) -> None:
         lanes = self._lanes
         (lanes[0] if len(lanes) == 1 else lanes[PRIORITIES - 1 - handle._priority]).append(handle)
-        handle._place = Place.BUFFERED
-        handle._buffer = self
+        handle._place = BUFFERED
         self._live += 1
 
     def take(self) -> Handle[Any] | None:
@@ -36,7 +35,7 @@ class Buffer:
             for lane in self._lanes:
                 while lane:
                     handle = lane.popleft()
-                    if handle._place is Place.BUFFERED:
+                    if handle._place == BUFFERED:
                         self._live -= 1
                         return handle
                     self._dead -= 1
@@ -46,24 +45,25 @@ class Buffer:
         """The one to drop: the oldest of the least urgent."""
         for lane in reversed(self._lanes):
             while lane:
-                if lane[0]._place is Place.BUFFERED:
-                    return lane[0]
+                handle: Handle[Any] = lane[0]
+                if handle._place == BUFFERED:
+                    return handle
                 lane.popleft()
                 self._dead -= 1
         return None
 
     def all(self) -> list[Handle[Any]]:
-        return [handle for lane in self._lanes for handle in lane if handle._place is Place.BUFFERED]
+        return [handle for lane in self._lanes for handle in lane if handle._place == BUFFERED]
 
     def forget(self, handle: Handle[Any]) -> None:
         """It will not run: it was cancelled or dropped."""
-        handle._place = Place.OUTSIDE
+        handle._place = OUTSIDE
         self._live -= 1
         self._dead += 1
         # Entries of cancelled jobs must not pile up behind workers that are stuck.
         if self._dead > 2 * self._live + 64:
             for lane in self._lanes:
-                kept = [each for each in lane if each._place is Place.BUFFERED]
+                kept = [each for each in lane if each._place == BUFFERED]
                 lane.clear()
                 lane.extend(kept)
             self._dead = 0

@@ -1,165 +1,51 @@
 """The workers of a pool and the jobs among them. Every job that was accepted is settled exactly once.
 
-Each job runs in a task of its own, so that context variables set by one are not seen by the next, and each can be cancelled alone. A
-worker takes its next job in the moment its last one ends.
+Each job runs in a task of its own, in the context of whoever handed it in, and can be cancelled alone. A worker takes its next job
+in the moment its last one ends.
 """
 
 import asyncio
+import contextlib
 import random
-from collections import Counter, deque
+import time
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from types import CoroutineType
+from typing import Any
 
-import msgspec
-
-from taskforge.domain.retry import RetryPolicy
-from taskforge.pool.buffer import Buffer
 from taskforge.pool.distributor import Distributor
-from taskforge.pool.errors import Dropped, PoolClosed, PoolFull
-from taskforge.pool.handle import Handle, Place
-from taskforge.pool.limiter import RateLimiter
-from taskforge.pool.runners import Runner, awaitable
+from taskforge.pool.errors import PoolClosed
+from taskforge.pool.handle import BUFFERED, OUTSIDE, RESTING, RUNNING, Handle
+from taskforge.pool.intake import Intake, Terms
+from taskforge.pool.runners import Runner, checked
 from taskforge.pool.stats import PoolStats
 from taskforge.pool.worker import Worker
 
-WhenFull = Literal["wait", "reject", "drop_oldest"]
 
-
-class Terms(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for every job of the pool."""
-
-    buffer: int
-    when_full: WhenFull
-    by_priority: bool
-    attempts: int
-    retry: RetryPolicy
-    retry_on: tuple[type[Exception], ...]
-    limiter: RateLimiter | None
-
-
-class Crew:
+class Crew(Intake):
     def __init__(self, terms: Terms, runners: Sequence[Runner | None], distributor: Distributor | None) -> None:
-        self._terms = terms
-        self._distributor = distributor
+        super().__init__(terms, runners, distributor)
         self._limiter = terms.limiter
-        self._loop = asyncio.get_running_loop()
-        self._time = self._loop.time
-        self._shared = Buffer(by_priority=terms.by_priority)
-        width = len(str(len(runners) - 1))
-        self.workers = [
-            Worker(
-                number,
-                f"worker-{number:0{width}}",
-                runner,
-                self._shared if distributor is None else Buffer(by_priority=terms.by_priority, owner=number),
-            )
-            for number, runner in enumerate(runners)
-        ]
-        self._idle = self.workers[::-1]  # the last that came free goes first: a light load keeps few processes warm
-        self._line: deque[tuple[Handle[Any], asyncio.Future[None]]] = deque()  # those who wait for room
-        self._resting: set[Handle[Any]] = set()
-        self._buffered = 0
+        # A standard loop's clock is this one behind two calls; a loop that keeps its own time is asked for it.
+        self._time = time.monotonic if type(self._loop).time is asyncio.BaseEventLoop.time else self._loop.time
+        self._is_watched = distributor is not None or terms.limiter is not None
+        self._resting: dict[Handle[Any], asyncio.TimerHandle] = {}
         self._busy = 0
-        self._unsettled = 0
-        self._counts: Counter[str] = Counter()
-        self._is_open = True
         self._is_ending = False
         self._quiet = asyncio.Event()
-
-    # --- In ---
-
-    def offer(self, handle: Handle[Any]) -> bool:
-        """Accept the job if there is room, or if room can be made; False when its caller must wait."""
-        if not self._is_open:
-            raise PoolClosed("the pool is stopping and takes no more jobs")
-        if not self._line and self._place(handle):
-            return True
-        match self._terms.when_full:
-            case "wait":
-                return False
-            case "reject":
-                self._counts["rejected"] += 1
-                raise PoolFull(f"{self._buffered} jobs wait already; submit fewer, or let the pool wait or drop")
-            case "drop_oldest":
-                self._push_out(handle)
-                return True
-
-    async def enter(self, handle: Handle[Any]) -> None:
-        """Wait in line until there is room."""
-        turn = self._loop.create_future()
-        self._line.append((handle, turn))
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                handle.cancel()  # accepted in the moment its caller gave up: nobody else holds its handle
-            raise
-
-    def _place(self, handle: Handle[Any]) -> bool:
-        if self._distributor is None:
-            if self._idle:
-                self._accept(handle)
-                self._launch(self._idle.pop(), handle)
-                return True
-            if self._buffered >= self._terms.buffer:
-                return False
-            self._accept(handle)
-            self._put(self._shared, handle)
-            return True
-        number = self._distributor.choose(handle._key)
-        if number is None:
-            return False
-        self._accept(handle)
-        self._join(number, handle)
-        return True
-
-    def _accept(self, handle: Handle[Any]) -> None:
-        if handle._place is Place.OUTSIDE:
-            self._counts["submitted"] += 1
-            self._unsettled += 1
-
-    def _join(self, number: int, handle: Handle[Any]) -> None:
-        """Stand in this worker's own queue."""
-        assert self._distributor is not None
-        self._distributor.change(number, 1)
-        worker = self.workers[number]
-        if worker.task is None:
-            self._launch(worker, handle)
-        else:
-            self._put(worker.buffer, handle)
-
-    def _put(self, buffer: Buffer, handle: Handle[Any]) -> None:
-        buffer.put(handle)
-        self._buffered += 1
-
-    def _push_out(self, handle: Handle[Any]) -> None:
-        """Drop the oldest of the least urgent, which may be the newcomer itself."""
-        buffers = [self._shared] if self._distributor is None else [worker.buffer for worker in self.workers]
-        waiting = [oldest for oldest in (buffer.oldest() for buffer in buffers) if oldest is not None]
-        victim = min(waiting, key=lambda each: (each._priority, each._number), default=handle)
-        if self._terms.by_priority and handle._priority < victim._priority:
-            victim = handle
-        if victim is not handle:
-            self._forget(victim)
-        else:
-            self._accept(handle)
-        victim.set_exception(Dropped("a full buffer had no room for it"))
-        self._settle(victim, "dropped")
-        if victim is not handle and not self._place(handle):
-            raise AssertionError("a job left the buffer and made no room")
 
     # --- Running ---
 
     def _launch(self, worker: Worker, handle: Handle[Any]) -> None:
-        handle._place = Place.RUNNING
+        handle._place = RUNNING
         worker.handle = handle
         self._busy += 1
         # Not through the loop's task factory: an eager one would run job after job inside each other.
-        worker.task = asyncio.Task(self._run(worker, handle), loop=self._loop)
+        worker.task = asyncio.Task(self._run(worker, handle), loop=self._loop, context=handle._context)
 
     async def _run(self, worker: Worker, handle: Handle[Any]) -> None:
         # Until now a cancel only marked the handle: a task that is cancelled before it began would not even come here.
         handle._task = worker.task
+        how = "cancelled"
         began = self._time()
         try:
             if not handle.done():
@@ -169,59 +55,70 @@ class Crew:
                 if handle._timeout is not None:
                     value = await self._within(handle._timeout, worker.runner, handle._function, handle._arguments)
                 elif worker.runner is None:
-                    value = await awaitable(handle._function, handle._arguments)
+                    answer = handle._function(*handle._arguments)
+                    value = await (answer if type(answer) is CoroutineType else checked(handle._function, answer))
                 else:
                     value = await worker.runner.run(handle._function, handle._arguments)
                 seconds = self._time() - began
-                self._note(worker, seconds, failed=False)
+                worker.busy_seconds += seconds
+                worker.succeeded += 1
+                if self._is_watched:
+                    self._tell(worker, seconds, failed=False)
                 if not handle.done():
                     handle.set_result(value)
+                    how = "succeeded"
         except asyncio.CancelledError:
             worker.busy_seconds += self._time() - began
         except Exception as error:  # noqa: BLE001 - any failure of the job's is its answer
-            self._note(worker, self._time() - began, failed=True)
+            seconds = self._time() - began
+            worker.busy_seconds += seconds
+            worker.failed += 1
+            if self._is_watched:
+                self._tell(worker, seconds, failed=True)
             # Without this frame: it holds the handle, which holds the error, which holds the frame.
             error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
             if self._rest(handle, error):
                 await self._leave(worker)
                 return
-            if not handle.done():
-                handle.set_exception(error)
+            how = self._fail(handle, error)
         except BaseException as error:
-            if not handle.done():
-                handle.set_exception(error)
-            self._settle(handle, "failed")
+            self._settle(handle, self._fail(handle, error))
             self._release(worker)
             raise
-        if not handle.done():
-            handle.cancel()
-        self._settle(handle, "cancelled" if handle.cancelled() else "succeeded" if handle._exception is None else "failed")
-        await self._leave(worker)
+        self._settle(handle, how)
+        if worker.runner is None:
+            self._release(worker)
+        else:
+            await self._leave(worker)
+
+    @staticmethod
+    def _fail(handle: Handle[Any], error: BaseException) -> str:
+        if handle.done():
+            return "cancelled"
+        handle.set_exception(error)
+        return "failed"
 
     async def _leave(self, worker: Worker) -> None:
+        worker.handle = None
         if worker.runner is not None and not self._is_ending:
-            try:
+            # Interrupted when the pool stops now: what still runs in a thread is nobody's any more.
+            with contextlib.suppress(asyncio.CancelledError):
                 await worker.runner.idle()
-            except asyncio.CancelledError:
-                pass  # the pool stops now; what still runs in a thread is nobody's any more
         self._release(worker)
 
     async def _within(self, seconds: float, runner: Runner | None, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        limit = asyncio.timeout(seconds)
         try:
-            async with asyncio.timeout(seconds) as limit:
-                return await (awaitable(function, arguments) if runner is None else runner.run(function, arguments))
+            async with limit:
+                return await (checked(function, function(*arguments)) if runner is None else runner.run(function, arguments))
         except TimeoutError:
             if not limit.expired():
                 raise
             self._counts["timed_out"] += 1
             raise TimeoutError(f"the job ran longer than its timeout of {seconds:g} s") from None
 
-    def _note(self, worker: Worker, seconds: float, *, failed: bool) -> None:
-        worker.busy_seconds += seconds
-        if failed:
-            worker.failed += 1
-        else:
-            worker.succeeded += 1
+    def _tell(self, worker: Worker, seconds: float, *, failed: bool) -> None:
+        """Those who learn from how jobs went."""
         if self._distributor is not None:
             self._distributor.observe(worker.number, seconds, failed=failed)
         if self._limiter is not None:
@@ -240,17 +137,8 @@ class Crew:
             self._idle.append(worker)
         if self._line:
             self._admit()
-        self._hush()
-
-    def _admit(self) -> None:
-        """Let those in who wait in line, as far as there is room."""
-        while self._line:
-            handle, turn = self._line[0]
-            if not turn.done():
-                if not self._place(handle):
-                    return
-                turn.set_result(None)
-            self._line.popleft()
+        if not self._is_open:
+            self._hush()
 
     # --- Trying again ---
 
@@ -261,64 +149,58 @@ class Crew:
             return False
         delay = terms.retry.wait(handle._attempt, random.random())
         handle._attempt += 1
-        handle._place = Place.RESTING
+        handle._place = RESTING
         handle._task = None
         self._counts["retried"] += 1
-        self._resting.add(handle)
-        handle._timer = self._loop.call_later(delay, self._again, handle)
+        self._resting[handle] = self._loop.call_later(delay, self._again, handle)
         return True
 
     def _again(self, handle: Handle[Any]) -> None:
-        """It was accepted once, so it joins even a full buffer; newcomers wait the longer."""
-        self._resting.discard(handle)
-        handle._timer = None
-        if self._place(handle):
-            return
-        if self._distributor is None:
-            self._put(self._shared, handle)
-        else:
-            self._join(min(self.workers, key=lambda worker: len(worker.buffer)).number, handle)
+        del self._resting[handle]
+        if not self._place(handle):
+            self._squeeze(handle)
 
     # --- Out ---
 
     def abandon(self, handle: Handle[Any]) -> None:
         """Its handle was cancelled."""
-        match handle._place:
-            case Place.BUFFERED:
-                self._forget(handle)
-                self._settle(handle, "cancelled")
-                self._admit()
-            case Place.RUNNING:
-                if handle._task is not None:
-                    handle._task.cancel()
-            case Place.RESTING:
-                self._resting.discard(handle)
-                if handle._timer is not None:
-                    handle._timer.cancel()
-                self._settle(handle, "cancelled")
-            case Place.OUTSIDE:
-                pass
-
-    def _forget(self, handle: Handle[Any]) -> None:
-        """Take it out of the buffer it stands in."""
-        assert handle._buffer is not None
-        handle._buffer.forget(handle)
-        self._buffered -= 1
-        if self._distributor is not None:
-            self._distributor.change(handle._buffer.owner, -1)
+        if handle._place == BUFFERED:
+            self._forget(handle)
+            self._settle(handle, "cancelled")
+            self._admit()
+        elif handle._place == RUNNING:
+            if handle._task is not None:
+                handle._task.cancel()
+        elif handle._place == RESTING:
+            self._resting.pop(handle).cancel()
+            self._settle(handle, "cancelled")
 
     def _settle(self, handle: Handle[Any], how: str) -> None:
-        handle._place = Place.OUTSIDE
-        handle._task = handle._timer = None
+        handle._place = OUTSIDE
+        handle._task = None
+        if how == "cancelled":
+            handle.cancel()  # no more than a mark: it is out already
         self._counts[how] += 1
         self._unsettled -= 1
         if handle._sink is not None:
             handle._sink(handle)
-        self._hush()
+        if not self._is_open:
+            self._hush()
 
     def _hush(self) -> None:
-        if not self._is_open and not self._unsettled and not self._busy:
+        if not self._unsettled and not self._busy:
             self._quiet.set()
+
+    def cancel(self, sink: Callable[[Handle[Any]], None]) -> None:
+        """All jobs that were to be told to this sink."""
+        running = [worker.handle for worker in self.workers if worker.handle is not None]
+        for handle in (*self._waiting(), *running):
+            if handle._sink == sink:
+                handle.cancel()
+
+    def _waiting(self) -> list[Handle[Any]]:
+        buffers = {worker.buffer for worker in self.workers}
+        return [*(handle for buffer in buffers for handle in buffer.all()), *self._resting]
 
     # --- The end ---
 
@@ -333,13 +215,10 @@ class Crew:
         self._line.clear()
         if now:
             self._is_ending = True
-            for buffer in {worker.buffer for worker in self.workers}:
-                for handle in buffer.all():
-                    handle.cancel()
-            for handle in tuple(self._resting):
+            for handle in self._waiting():
                 handle.cancel()
             for worker in self.workers:
-                if worker.handle is not None and worker.handle._place is Place.RUNNING and worker.handle._task is None:
+                if worker.handle is not None and worker.handle._task is None:
                     worker.handle.cancel()
                 elif worker.task is not None:
                     worker.task.cancel()
@@ -349,7 +228,7 @@ class Crew:
     def stats(self) -> PoolStats:
         counts = self._counts
         return PoolStats(
-            submitted=counts["submitted"],
+            submitted=self._unsettled + sum(counts[how] for how in ("succeeded", "failed", "cancelled", "dropped")),
             succeeded=counts["succeeded"],
             failed=counts["failed"],
             cancelled=counts["cancelled"],

@@ -1,4 +1,4 @@
-"""Chooses the worker whose queue a job joins. The choices are those of `taskforge.domain.balancer`; this keeps what they remember."""
+"""Chooses the worker whose queue a job joins. The choices are those of `domain.balancer`; this keeps what they remember."""
 
 from collections.abc import Sequence
 from typing import Literal, assert_never

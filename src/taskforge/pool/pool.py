@@ -9,10 +9,11 @@ from typing import Any, Literal, Self, TypeVar, TypeVarTuple, overload
 
 from taskforge.domain.retry import RetryPolicy
 from taskforge.pool.buffer import PRIORITIES
-from taskforge.pool.crew import Crew, Terms, WhenFull
+from taskforge.pool.crew import Crew
 from taskforge.pool.distributor import Distribution, Distributor
 from taskforge.pool.errors import PoolClosed, PoolFull
 from taskforge.pool.handle import Handle
+from taskforge.pool.intake import Terms, WhenFull
 from taskforge.pool.limiter import RateLimiter
 from taskforge.pool.results import Results
 from taskforge.pool.runners import Kind, Runner, runner
@@ -72,7 +73,6 @@ class WorkerPool:
         self._distributor = distribution and Distributor(distribution, size, 1 + -(-buffer // size), weights)
         self._crew: Crew | None = None
         self._threads: ThreadPoolExecutor | None = None
-        self._number = 0
 
     # --- Life ---
 
@@ -134,8 +134,8 @@ class WorkerPool:
 
     async def submit(
         self,
-        function: Callable[..., Any],
-        *arguments: Any,
+        function: Callable[[*Ts], Any],
+        *arguments: *Ts,
         priority: int = 0,
         timeout: float | None = None,
         key: str | None = None,
@@ -145,10 +145,9 @@ class WorkerPool:
         `priority` 0 to 9, higher first, counts where the pool's order is by priority. `timeout` replaces the pool's; `math.inf` is
         none. Jobs with the same `key` go to the same worker where the distribution is sticky.
         """
-        crew = self.crew
         handle = self.handle(function, arguments, priority, timeout, key)
-        if not crew.offer(handle):
-            await crew.enter(handle)
+        if not handle._crew.offer(handle):
+            await handle._crew.enter(handle)
         return handle
 
     def submit_nowait(
@@ -160,9 +159,8 @@ class WorkerPool:
         key: str | None = None,
     ) -> Handle[Any]:
         """The same without waiting: `PoolFull` when there is no room."""
-        crew = self.crew
         handle = self.handle(function, arguments, priority, timeout, key)
-        if not crew.offer(handle):
+        if not handle._crew.offer(handle):
             raise PoolFull(f"all {self.size} workers are busy and {self.buffer} jobs wait already")
         return handle
 
@@ -203,8 +201,8 @@ class WorkerPool:
         timeout: float | None = None,
         key: Callable[[Any], str] | None = None,
     ) -> Results[Any]:
-        """A job for each item. `async for` gives the results, in the items' order or (`ordered=False`) as they complete; `await` gives
-        them as a list."""
+        """A job for each item. `async for` gives the results, in the items' order or (`ordered=False`) as they complete; `await`
+        gives them as a list."""
         return Results(
             self,
             function,
@@ -236,11 +234,22 @@ class WorkerPool:
         key: str | None,
         sink: Callable[[Handle[Any]], None] | None = None,
     ) -> Handle[Any]:
-        if not 0 <= priority < PRIORITIES:
-            raise ValueError(f"priority is {priority}; use 0 to {PRIORITIES - 1}, higher first")
+        crew = self._crew
+        if crew is None:
+            raise PoolClosed("the pool is not started; use `async with WorkerPool(…)` or `await pool.start()`")
+        handle: Handle[Any] = Handle(crew, function, arguments)
         limit = self._timeout if timeout is None else timeout
-        self._number += 1
-        return Handle(self.crew, self._number, function, arguments, priority, None if limit == math.inf else limit, key, sink)
+        if limit is not None and limit != math.inf:
+            handle._timeout = limit
+        if priority:
+            if not 0 <= priority < PRIORITIES:
+                raise ValueError(f"priority is {priority}; use 0 to {PRIORITIES - 1}, higher first")
+            handle._priority = priority
+        if key is not None:
+            handle._key = key
+        if sink is not None:
+            handle._sink = sink
+        return handle
 
 
 def _close(runners: Sequence[Runner]) -> None:

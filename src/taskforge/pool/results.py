@@ -5,7 +5,6 @@ from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from taskforge.pool.errors import PoolClosed
 from taskforge.pool.handle import Handle
 
 if TYPE_CHECKING:
@@ -17,8 +16,8 @@ T = TypeVar("T")
 class Results(Generic[T]):
     """`async for value in results`, or `values = await results`. Nothing is submitted before one of the two begins.
 
-    Items are read only as fast as results are taken: at most the pool's size and buffer are under way, so an endless source needs no
-    more memory than a short one. The first failure cancels what is left of this map and is raised, unless exceptions are to be
+    Items are read only as fast as results are taken: at most the pool's size and buffer are under way, so an endless source needs
+    no more memory than a short one. The first failure cancels what is left of this map and is raised, unless exceptions are to be
     returned. Leaving the loop early cancels what is left too.
     """
 
@@ -39,13 +38,15 @@ class Results(Generic[T]):
         self._items = items
         self._ordered = ordered
         self._return_exceptions = return_exceptions
-        self._options = (priority, timeout)
+        self._priority = priority
+        self._timeout = timeout
         self._key = key
         self._most = pool.size + pool.buffer
         self._ready: deque[Handle[T]] = deque()  # in the order they are to be given out: submitted, or completed
-        self._out: set[Handle[T]] = set()  # submitted, not settled
+        self._sink = self._settled
+        self._out = 0  # submitted, not settled
         self._given = 0  # submitted, not given out
-        self._fed = False
+        self._began = self._fed = False
         self._error: BaseException | None = None
         self._wakes: list[asyncio.Future[None]] = []
 
@@ -56,6 +57,9 @@ class Results(Generic[T]):
         return [value async for value in self]
 
     async def __aiter__(self) -> AsyncIterator[T]:
+        if self._began:
+            raise RuntimeError("results are taken once; ask for a new map")
+        self._began = True
         feeder = asyncio.get_running_loop().create_task(self._feed())
         try:
             while True:
@@ -67,7 +71,8 @@ class Results(Generic[T]):
                     await self._news()
                 handle = self._ready.popleft()
                 self._given -= 1
-                self._wake()
+                if self._wakes:
+                    self._wake()
                 if not self._return_exceptions:
                     yield handle.result()
                 elif handle.cancelled():
@@ -76,8 +81,7 @@ class Results(Generic[T]):
                     yield handle.exception() or handle.result()  # type: ignore[misc]
         finally:
             feeder.cancel()
-            for handle in tuple(self._out):
-                handle.cancel()
+            self._pool.crew.cancel(self._sink)
             for handle in self._ready:
                 if handle.done() and not handle.cancelled():
                     handle.exception()  # seen, though not raised
@@ -86,42 +90,43 @@ class Results(Generic[T]):
         try:
             if isinstance(self._items, AsyncIterable):
                 async for item in self._items:
-                    await self._submit(item)
+                    while self._given >= self._most:
+                        await self._news()
+                    await self._hand_in(item)
             else:
                 for item in self._items:
-                    await self._submit(item)
-        except PoolClosed as error:
-            self._error = error
-        except Exception as error:  # noqa: BLE001 - the source's failure is raised to whoever takes the results
+                    while self._given >= self._most:
+                        await self._news()
+                    await self._hand_in(item)
+        except Exception as error:  # noqa: BLE001 - the source's failure, or the pool's, is raised to whoever takes the results
             self._error = error
         finally:
             self._fed = True
             self._wake()
 
-    async def _submit(self, item: Any) -> None:
-        while self._given >= self._most:
-            await self._news()
+    async def _hand_in(self, item: Any) -> None:
         key = None if self._key is None else self._key(item)
-        handle: Handle[T] = self._pool.handle(self._function, (item,), *self._options, key, self._settled)
+        handle: Handle[T] = self._pool.handle(self._function, (item,), self._priority, self._timeout, key, self._sink)
         self._given += 1
-        self._out.add(handle)
+        self._out += 1
         if self._ordered:
             self._ready.append(handle)
-        if not self._pool.crew.offer(handle):
-            try:
-                await self._pool.crew.enter(handle)
-            except BaseException:
-                self._given -= 1
-                self._out.discard(handle)
-                if self._ordered:
-                    self._ready.remove(handle)
-                raise
+        try:
+            if not handle._crew.offer(handle):
+                await handle._crew.enter(handle)
+        except BaseException:
+            self._out -= 1
+            self._given -= 1
+            if self._ordered:
+                self._ready.remove(handle)
+            raise
 
     def _settled(self, handle: Handle[T]) -> None:
-        self._out.discard(handle)
+        self._out -= 1
         if not self._ordered:
             self._ready.append(handle)
-        self._wake()
+        if self._wakes:
+            self._wake()
 
     async def _news(self) -> None:
         news = asyncio.get_running_loop().create_future()

@@ -43,9 +43,8 @@ def runner(kind: Kind, threads: ThreadPoolExecutor | None) -> Runner | None:
             assert_never(kind)
 
 
-def awaitable(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Awaitable[Any]:
-    answer = function(*arguments)
-    if type(answer) is CoroutineType or isinstance(answer, Awaitable):
+def checked(function: Callable[..., Any], answer: Any) -> Awaitable[Any]:
+    if isinstance(answer, Awaitable):
         return answer
     raise TypeError(f"{function!r} is not async; a pool of plain functions has workers='thread' or workers='process'")
 
@@ -79,8 +78,12 @@ async def _over(under_way: Future[Any] | None) -> None:
 
 
 def _tell(ended: "asyncio.Future[None]") -> None:
+    def told() -> None:
+        if not ended.done():
+            ended.set_result(None)
+
     with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-        ended.get_loop().call_soon_threadsafe(lambda: ended.done() or ended.set_result(None))
+        ended.get_loop().call_soon_threadsafe(told)
 
 
 def _plain(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:

@@ -36,8 +36,8 @@ moved as materialized (
         case when p.new_lane is null then p.deadline end as until,
         (select w.id from taskforge.workers w where w.incarnation = p.skipper) as skipper,
         case when p.ran is null then p.started_at else c.now - make_interval(secs => p.ran) end as began,
-        greatest(0, extract(epoch from p.claimed_at) * 1e3 - p.turn / 1e3)::float8 as wait_ms,
-        greatest(0, coalesce(p.ran, extract(epoch from c.now - coalesce(p.started_at, p.claimed_at))) * 1e3)::float8 as duration_ms,
+        greatest(0, date_part('epoch', p.claimed_at) * 1e3::float8 - p.turn / 1e3::float8)::float8 as wait_ms,
+        greatest(0, coalesce(p.ran, date_part('epoch', c.now - coalesce(p.started_at, p.claimed_at))) * 1e3::float8)::float8 as duration_ms,
         row_number() over () as position
     from paired p cross join clock c
     where p.fence is not null
@@ -54,7 +54,7 @@ later as (
 back as (
     insert into taskforge.ready (fence, job, project, lane, attempt, max_attempts, crashes, keyed, turn, until, skipped)
     select next, job, project, lane, spent, max_attempts, crashes, keyed and new_queue is null,
-        case when delay is null then turn else (extract(epoch from now) * 1e6)::bigint + position end, until,
+        case when delay is null then turn else (date_part('epoch', now) * 1e6::float8)::bigint + position end, until,
         case when new_queue is not null then null when skipper is null then skipped else array_append(skipped, skipper) end
     from moved where delay is null or delay <= 0
 ),

@@ -62,6 +62,6 @@ placed as (
     from known
 )
 select fence, lane, attempt + 1 as attempt, max_attempts, crashes, payload, timeout_seconds, beat as beat_seconds, tags, trace, turn,
-    extract(epoch from deadline - now)::float8 as deadline_seconds,
-    greatest(0, extract(epoch from now) - turn / 1e6)::float8 as waited_seconds
+    date_part('epoch', deadline - now)::float8 as deadline_seconds,
+    greatest(0, date_part('epoch', now) - turn / 1e6::float8)::float8 as waited_seconds
 from known

@@ -5,6 +5,7 @@
 -- Returns the fences that were lost. Deleting by `fence = any($1)` keeps the plan an index scan; the rest is joined to what came back, by a
 -- full join because that cannot become a nested loop: once `running` had been analysed, an inner join took 350 ms for 1,000 jobs. An
 -- ending stands even when a cancel came first: the work is done.
+-- Times are taken apart by date_part, not extract: numeric arithmetic on them cost a fifth of the whole statement.
 with clock as materialized (
     select coalesce($10::timestamptz, statement_timestamp()) as now
 ),
@@ -25,8 +26,8 @@ paired as materialized (
 ended as materialized (
     select p.*, c.now,
         case when p.ran is null then p.started_at else c.now - make_interval(secs => p.ran) end as began,
-        greatest(0, extract(epoch from p.claimed_at) * 1e3 - p.turn / 1e3)::float8 as wait_ms,
-        greatest(0, coalesce(p.ran, extract(epoch from c.now - coalesce(p.started_at, p.claimed_at))) * 1e3)::float8 as duration_ms
+        greatest(0, date_part('epoch', p.claimed_at) * 1e3::float8 - p.turn / 1e3::float8)::float8 as wait_ms,
+        greatest(0, coalesce(p.ran, date_part('epoch', c.now - coalesce(p.started_at, p.claimed_at))) * 1e3::float8)::float8 as duration_ms
     from paired p cross join clock c
     where p.fence is not null
 ),

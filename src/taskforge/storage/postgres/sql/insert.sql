@@ -36,7 +36,7 @@ tagged as (
 ),
 placed as (
     insert into taskforge.ready (fence, job, project, lane, attempt, max_attempts, crashes, keyed, turn, until)
-    select fence, job, project, lane, 0, max_attempts, 0, unique_key is not null, (extract(epoch from now) * 1e6)::bigint + position,
+    select fence, job, project, lane, 0, max_attempts, 0, unique_key is not null, (date_part('epoch', now) * 1e6::float8)::bigint + position,
         least(deadline, expires)
     from fresh where due is null or due <= now
 ),

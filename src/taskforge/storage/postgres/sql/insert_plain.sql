@@ -19,5 +19,5 @@ facts as (
 insert into taskforge.ready (fence, job, project, lane, attempt, max_attempts, crashes, keyed, turn)
 select fence, job, project, lane, 0, max_attempts, 0, false, c.now + position
 from known cross join (
-    select (extract(epoch from coalesce($9::timestamptz, clock_timestamp())) * 1e6)::bigint as now offset 0
+    select (date_part('epoch', coalesce($9::timestamptz, clock_timestamp())) * 1e6::float8)::bigint as now offset 0
 ) c

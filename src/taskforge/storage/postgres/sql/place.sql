@@ -9,7 +9,7 @@ with clock as materialized (
     select $1, $2, $3, $4, $5, $6, $7, $8, due, $12::timestamptz from clock where $14 or due > now
 ), placed as (
     insert into taskforge.ready (fence, job, project, lane, attempt, max_attempts, crashes, keyed, turn, until)
-    select $1, $2, $3, $4, $5, $6, $7, $8, coalesce($11::bigint, (extract(epoch from now) * 1e6)::bigint), $12::timestamptz
+    select $1, $2, $3, $4, $5, $6, $7, $8, coalesce($11::bigint, (date_part('epoch', now) * 1e6::float8)::bigint), $12::timestamptz
     from clock where not $14 and (due is null or due <= now)
 )
 select $14 or coalesce(due > now, false) from clock

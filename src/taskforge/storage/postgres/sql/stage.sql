@@ -9,5 +9,5 @@ due as (
 )
 insert into taskforge.ready (fence, job, project, lane, attempt, max_attempts, crashes, keyed, turn, until)
 select fence, job, project, lane, attempt, max_attempts, crashes, keyed,
-    (extract(epoch from (select now from clock)) * 1e6)::bigint + row_number() over (order by due, fence), until
+    (date_part('epoch', (select now from clock)) * 1e6::float8)::bigint + row_number() over (order by due, fence), until
 from due
