@@ -72,7 +72,8 @@ async def with_aiometer(jobs: int) -> None:
 async def with_aioitertools(jobs: int) -> None:
     from aioitertools.asyncio import gather_iter  # noqa: PLC0415 - a bench-only dependency; its absence is told
 
-    await gather_iter((nothing(value) for value in range(jobs)), limit=SIZE)
+    coroutines: Any = (nothing(value) for value in range(jobs))
+    await gather_iter(coroutines, limit=SIZE)
 
 
 async def pool_submit(jobs: int, **options: Any) -> None:

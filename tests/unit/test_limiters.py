@@ -35,7 +35,7 @@ BUCKETS = st.one_of(
 # does not use, asks for one at a cost, or reports how things went.
 ACTIONS = st.one_of(
     st.tuples(st.just("take"), st.integers(0, 50), st.integers(0, 50)),
-    st.tuples(st.just("admit"), st.floats(0.1, 1.0), st.booleans()),
+    st.tuples(st.just("admit"), st.floats(0.1, 1.0), st.sampled_from([True, False, None])),
     st.tuples(st.just("judge"), st.integers(0, 9), st.integers(0, 9)),
 )
 STEPS = st.lists(st.tuples(st.floats(min_value=-1, max_value=10), ACTIONS), min_size=1, max_size=60)
@@ -159,9 +159,21 @@ def test_the_last_one_admitted_leaves_no_schedule_behind() -> None:
     bucket = LeakyBucket(10.0, 5.0)
     first = admit(bucket, None, 0.0, others_wait=True)
     assert first.state.behind
-    last = admit(bucket, first.state, 0.1)
+    last = admit(bucket, first.state, 0.1, others_wait=False)
     assert last.admitted
     assert not last.state.behind
+
+
+def test_who_cannot_know_whether_others_wait_makes_up_for_what_was_missed_and_no_more() -> None:
+    bucket, passed = LeakyBucket(10.0, 5.0), []
+    decision = admit(bucket, admit(bucket, None, 0.0).state, 0.0)
+    for moment in (0.3, 0.3, 0.3, 0.3, 60.0, 60.0, 60.0):
+        decision = admit(bucket, decision.state, moment)
+        passed.append(decision.admitted)
+        if moment == 0.3 and not decision.admitted:
+            decision = admit(bucket, decision.state, 0.4)
+            assert decision.admitted
+    assert passed == [True, True, True, False, True, False, False]
 
 
 # --- Adaptive ---

@@ -11,7 +11,7 @@ from hashlib import blake2b
 import msgspec
 
 EXPLORE_EVERY = 32
-LATENCY_WEIGHT = 0.2  # of the newest observation; about the last ten count
+NEWEST_WEIGHT = 0.2  # of an observation, at least: about the last ten count
 DOUBT = 0.05  # the least chance of success a worker is credited with
 
 
@@ -80,53 +80,58 @@ def weighted(credit: Credits, candidates: Sequence[Candidate]) -> tuple[Credits,
 
 
 class Record(msgspec.Struct, frozen=True, array_like=True):
-    """What is known of a worker: moving averages of seconds per success, and of the share that failed."""
+    """What is known of a worker: moving averages of seconds per success and of the share that failed; and as of which choice."""
 
     seconds: float | None = None
     failed: float = 0.0
+    seen: int = 0
+    chosen: int = 0
 
 
 class Experience(msgspec.Struct, frozen=True):
     records: Mapping[str, Record] = {}
     choices: int = 0
-    explored: str | None = None
 
 
 def observe(experience: Experience, name: str, seconds: float, *, failed: bool) -> Experience:
-    """Remember how a job went. A failure says nothing about speed: one that fails at once would look like the fastest."""
+    """Remember how a job went. A failure says nothing about speed: one that fails at once would look like the fastest.
+
+    The longer a worker was not heard of, the more the newest observation counts: what is known of it is old.
+    """
     old = experience.records.get(name, Record())
-    share = old.failed + LATENCY_WEIGHT * (failed - old.failed)
+    silence = (experience.choices - old.seen) / (4 * max(1, len(experience.records)))
+    weight = max(NEWEST_WEIGHT, 1 - math.exp(-silence))
     pace = old.seconds
     if not failed:
-        pace = seconds if pace is None else pace + LATENCY_WEIGHT * (seconds - pace)
-    return Experience({**experience.records, name: Record(pace, share)}, experience.choices, experience.explored)
+        pace = seconds if pace is None else pace + weight * (seconds - pace)
+    known = Record(pace, old.failed + weight * (failed - old.failed), experience.choices, old.chosen)
+    return Experience({**experience.records, name: known}, experience.choices)
 
 
 def adaptive(experience: Experience, candidates: Sequence[Candidate]) -> tuple[Experience, str | None]:
     """Where a job is expected to be done first: (jobs there + 1) × seconds each ÷ chance of success.
 
-    A worker nobody knows counts as good as the best known. One choice in 32 goes round them all, so that a worker that was slow
-    or failing is seen again when it is well.
+    A worker nobody knows counts as good as the best known. One choice in 32 is for whoever was not chosen for the longest time, so
+    that a worker that was slow or failing is seen again when it is well.
     """
     free = [each for each in candidates if each.is_free]
     if not free:
         return experience, None
-    choices, explored = experience.choices + 1, experience.explored
+    choices = experience.choices + 1
+    records = {each.name: experience.records.get(each.name, Record()) for each in candidates}
     if choices % EXPLORE_EVERY == 0:
-        chosen = explored = _following(explored, [each.name for each in free])
+        chosen = min(free, key=lambda each: (records[each.name].chosen, each.name)).name
     else:
-        records = experience.records
         best = min((known.seconds for known in records.values() if known.seconds is not None), default=1.0)
 
         def expected(each: Candidate) -> tuple[float, str]:
-            known = records.get(each.name, Record())
+            known = records[each.name]
             seconds = best if known.seconds is None else known.seconds
             return (each.active + 1) / each.most * max(seconds, 1e-9) / max(DOUBT, 1 - known.failed), each.name
 
         chosen = min(free, key=expected).name
-    names = {each.name for each in candidates}
-    kept = {name: known for name, known in experience.records.items() if name in names}
-    return Experience(kept, choices, explored), chosen
+    records[chosen] = msgspec.structs.replace(records[chosen], chosen=choices)
+    return Experience(records, choices), chosen
 
 
 # --- Sticky: the same key to the same worker ---

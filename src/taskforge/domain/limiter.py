@@ -88,13 +88,18 @@ def take(bucket: Bucket, state: BucketState | None, now: float, wanted: int) -> 
     return Grant(_with(state, left, behind), granted, wait)
 
 
-def admit(bucket: Bucket, state: BucketState | None, now: float, cost: float = 1.0, *, others_wait: bool = False) -> Decision:
-    """All of `cost` or nothing, for one caller. A cost beyond the burst could never be met and is refused by `check_cost`."""
+def admit(bucket: Bucket, state: BucketState | None, now: float, cost: float = 1.0, *, others_wait: bool | None = None) -> Decision:
+    """All of `cost` or nothing, for one caller. A cost beyond the burst could never be met and is refused by `check_cost`.
+
+    `others_wait`: whether somebody waits behind this one; None when the caller cannot know. What was missed is then made up for
+    until it is spent.
+    """
     state = refill(bucket, state, now)
     admitted = cost <= state.tokens + FORGIVEN
     left = max(0.0, state.tokens - cost) if admitted else state.tokens
     wait = 0.0 if admitted else (cost - left) / _pace(bucket, state)
-    return Decision(_with(state, left, isinstance(bucket, LeakyBucket) and (others_wait or not admitted)), admitted, wait)
+    waits = (state.behind and left >= 1.0) if others_wait is None else others_wait
+    return Decision(_with(state, left, isinstance(bucket, LeakyBucket) and (waits or not admitted)), admitted, wait)
 
 
 def give_back(bucket: Bucket, state: BucketState, count: float) -> BucketState:

@@ -11,6 +11,7 @@ from taskforge.domain.outcome import Finish, decide
 from taskforge.storage.engine import Engine
 
 SLICE = 500
+SLICES_IN_A_ROW = 20
 FOLD_SECONDS = 5.0
 PRUNE_SECONDS = 60.0
 
@@ -33,8 +34,12 @@ class Upkeep:
         self._chance = chance
 
     async def once(self) -> Kept:
-        """Stage what is due, rescue what was lost, expire what is too late: one bounded slice each."""
-        return Kept(await self._engine.stage(SLICE), await self.rescue(), await self._engine.expire(SLICE))
+        """Stage what is due, rescue what was lost, expire what is too late, slice by slice."""
+        return Kept(
+            await _slices(lambda: self._engine.stage(SLICE)),
+            await _slices(self.rescue),
+            await _slices(lambda: self._engine.expire(SLICE)),
+        )
 
     async def rescue(self) -> int:
         """Decide for workers that cannot any more, by the same function they use. The engine checks again that they cannot."""
@@ -65,3 +70,14 @@ class Upkeep:
             except StoreUnavailable as error:
                 await asyncio.sleep(error.retry_after)
             await asyncio.sleep(seconds * random.uniform(0.8, 1.2))
+
+
+async def _slices(act: Callable[[], Awaitable[int]]) -> int:
+    """Slice after slice while they come back full: many retries may fall due at once. Bounded, so that others get their turn."""
+    total = 0
+    for _ in range(SLICES_IN_A_ROW):
+        done = await act()
+        total += done
+        if done < SLICE:
+            break
+    return total

@@ -48,12 +48,12 @@ class RateLimiter:
     def try_acquire(self, cost: float = 1.0) -> bool:
         """Whether it may start now. Nobody overtakes those who wait."""
         check_cost(self._bucket, cost)
-        return not self._line and self._admit(cost, others_wait=False) is None
+        return not self._line and self._admit(cost) is None
 
     async def acquire(self, cost: float = 1.0) -> None:
         """Wait until it may start; first come, first served."""
         check_cost(self._bucket, cost)
-        if not self._line and self._admit(cost, others_wait=False) is None:
+        if not self._line and self._admit(cost) is None:
             return
         if self._most_waiting is not None and self.waiting >= self._most_waiting:
             raise LimiterFull(f"{self._most_waiting} callers wait already; try again later")
@@ -94,7 +94,7 @@ class RateLimiter:
             self._state = judge(self._bucket, self._state, now, self._good, self._bad)
             self._good = self._bad = 0
 
-    def _admit(self, cost: float, *, others_wait: bool) -> float | None:
+    def _admit(self, cost: float, *, others_wait: bool | None = None) -> float | None:
         """None when it may start, else the seconds to wait."""
         decision = admit(self._bucket, self._state, self._clock(), cost, others_wait=others_wait)
         self._state = decision.state

@@ -76,10 +76,16 @@ class Enqueuer(Generic[P, R]):
         self.handler = handler
         self._options = options
         self._result_type = result_type
+        self._template: NewJob | None = None  # all but the payload, checked once for all jobs with these options
 
     def build(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
         """The job, checked but not enqueued: for `forge.enqueue_many` and for transactions."""
-        return self._options.build(self.handler, self.handler.encode(args, kwargs))
+        return self._with(self.handler.encode(args, kwargs))
+
+    def _with(self, payload: bytes) -> NewJob:
+        if self._template is None:
+            self._template = self._options.build(self.handler, payload)
+        return msgspec.structs.replace(self._template, payload=payload)
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         inserted = await self._forge.insert(self.build(*args, **kwargs))
@@ -87,8 +93,8 @@ class Enqueuer(Generic[P, R]):
 
     async def enqueue_many(self, calls: Iterable[tuple[Any, ...] | Mapping[str, Any]]) -> list[JobHandle[R]]:
         """One job for each tuple of positional or mapping of named arguments, all in one go."""
-        encode, build = self.handler.encode, self._options.build
-        jobs = [build(self.handler, encode((), one) if isinstance(one, Mapping) else encode(tuple(one), {})) for one in calls]
+        encode = self.handler.encode
+        jobs = [self._with(encode((), one) if isinstance(one, Mapping) else encode(tuple(one), {})) for one in calls]
         answers = await self._forge.insert_many(jobs)
         return [JobHandle(self._forge, one.job, existed=one.existed, result_type=self._result_type) for one in answers]
 

@@ -1,5 +1,6 @@
 """Which function runs which job type. An explicit map: nothing found in stored data is ever imported or resolved."""
 
+import contextlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_type_hints
@@ -43,9 +44,18 @@ class Handler:
         self.invoke = _positional(call, parameters, takes_context=self.takes_context)  # `call` with what `decode` gives
         self.arguments = _struct(call, job_type, parameters)
         self._decoder = msgspec.json.Decoder(self.arguments)
+        self._positional = [one.name for one in parameters if one.kind is not inspect.Parameter.KEYWORD_ONLY]
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
         """Arguments as payload, refused here rather than in a worker when they do not fit the handler."""
+        values = dict(zip(self._positional, args, strict=False))
+        if len(values) == len(args) and values.keys().isdisjoint(kwargs):
+            # The usual case in one go, 2 µs instead of 14; whatever is wrong is said by the careful way below.
+            with contextlib.suppress(msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError):
+                payload = msgspec.json.encode({**values, **kwargs})
+                self._decoder.decode(payload)
+                if b"null" not in payload:
+                    return payload
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
