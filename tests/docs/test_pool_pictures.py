@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from pathlib import Path
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -14,7 +14,7 @@ GUIDE = FOLDER.parent / "pool.md"
 
 def shape(file: Path) -> tuple[dict[str, str], Counter[str], list[str]]:
     """What makes two drawings of the same run alike: size, how many of each element, and what is written in words."""
-    root = ElementTree.fromstring(file.read_text())
+    root = ET.fromstring(file.read_text())
     words = [text for each in root.iter() if (text := (each.text or "").strip()) and not re.search(r"\d", text)]
     return dict(root.attrib), Counter(each.tag for each in root.iter()), words
 

@@ -4,7 +4,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from taskforge.domain.errors import Invalid
-from taskforge.domain.limiter import TokenBucket
+from taskforge.domain.limiter import Adaptive, Bucket, FixedRate, LeakyBucket, TokenBucket
 from taskforge.domain.queue import CreateQueue, QueueSettings, UpdateQueue, check_dead_letter, check_queue
 
 
@@ -26,6 +26,8 @@ from taskforge.domain.queue import CreateQueue, QueueSettings, UpdateQueue, chec
         ("settings.rate_limit_burst", {"rate_limit_burst": 5}),
         ("settings.rate_limit_burst", {"rate_limit": 5, "rate_limit_burst": 0}),
         ("settings.rate_limit_algorithm", {"rate_limit_algorithm": "leaky"}),
+        ("settings.rate_limit_algorithm", {"rate_limit_algorithm": "leaky_bucket"}),
+        ("settings.rate_limit_burst", {"rate_limit": 5, "rate_limit_burst": 2, "rate_limit_algorithm": "fixed_rate"}),
         ("settings.heartbeat_timeout_seconds", {"heartbeat_timeout_seconds": 0}),
         ("settings.max_crashes", {"max_crashes": 0}),
         ("settings.accept_while_paused", {"accept_while_paused": "yes"}),
@@ -65,6 +67,19 @@ def test_a_rate_limit_gathers_one_seconds_worth_unless_told() -> None:
     assert QueueSettings(rate_limit=600).bucket == TokenBucket(10.0, 10.0)
     assert QueueSettings(rate_limit=6).bucket == TokenBucket(0.1, 1.0)
     assert QueueSettings(rate_limit=6, rate_limit_burst=50).bucket == TokenBucket(0.1, 50.0)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "bucket"),
+    [
+        ("token_bucket", TokenBucket(10.0, 10.0)),
+        ("fixed_rate", FixedRate(10.0)),
+        ("leaky_bucket", LeakyBucket(10.0, 10.0)),
+        ("adaptive", Adaptive(10.0, 10.0)),
+    ],
+)
+def test_the_algorithm_of_a_rate_limit_is_chosen_by_name(algorithm: str, bucket: Bucket) -> None:
+    assert QueueSettings.parse({"rate_limit": 600, "rate_limit_algorithm": algorithm}).bucket == bucket
 
 
 def test_only_limited_queues_are_gated() -> None:

@@ -6,7 +6,6 @@ import importlib
 import logging
 import multiprocessing
 import sys
-import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -20,6 +19,7 @@ from taskforge.domain.execution import Beat
 from taskforge.domain.job import Claimed
 from taskforge.domain.log import NewLine
 from taskforge.worker.context import Running, context_of, current
+from taskforge.worker.frames import frames_of
 from taskforge.worker.parent import die_with_parent, outlive_signals
 from taskforge.worker.registry import Handler
 from taskforge.worker.reporter import JobLogHandler
@@ -176,7 +176,7 @@ def _answer(reference: Reference, claimed: Claimed, channel: PipeChannel) -> tup
     except Verdict as verdict:
         return "verdict", verdict
     except Exception as error:  # noqa: BLE001 - whatever a handler raises goes back to the worker
-        frames = "".join(traceback.format_exception(error))
+        frames = frames_of(error)
         return "raised", RemoteError(type(error).__name__, str(error), frames)
     finally:
         current.reset(token)

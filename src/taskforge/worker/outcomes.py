@@ -1,7 +1,5 @@
 """What a handler said, raised or left undone, as an outcome that `decide` understands."""
 
-import traceback
-
 from taskforge.domain.errors import Invalid
 from taskforge.domain.job import error_info
 from taskforge.domain.outcome import (
@@ -18,6 +16,7 @@ from taskforge.domain.outcome import (
 )
 from taskforge.worker.children import RemoteError
 from taskforge.worker.context import Running
+from taskforge.worker.frames import frames_of
 from taskforge.worker.verdicts import Cancel, Fail, Retry, Skip, Snooze, Verdict
 
 
@@ -55,5 +54,5 @@ def raised(error: BaseException) -> Outcome:
         return FailForGood(error_info("InvalidArguments", str(error)))
     if isinstance(error, RemoteError):
         return Failure(error_info(error.name, error.message, error.frames))
-    frames = "".join(traceback.format_exception(error))
+    frames = frames_of(error)
     return Failure(error_info(type(error).__name__, str(error) or type(error).__name__, frames))
