@@ -81,8 +81,8 @@ LAYOUTS = (
                 delete from layout.ready where ctid = any (array(select ctid from layout.ready {_HEAD})) returning *
             ),
             placed as (
-                insert into layout.running (fence, job, project, lane, queue, worker, attempt, max_attempts, crashes, keyed, turn, batch,
-                    claimed_at, timeout_at, timeout_seconds)
+                insert into layout.running (fence, job, project, lane, queue, worker, attempt, max_attempts, crashes, keyed, turn,
+                    batch, claimed_at, timeout_at, timeout_seconds)
                 select fence, job, project, lane, 1, job, attempt + 1, max_attempts, crashes, keyed, turn, 1, now(),
                     now() + interval '5 minutes', 300
                 from moved

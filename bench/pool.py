@@ -150,12 +150,14 @@ async def flat(jobs: int, report: Report) -> bool:
     tracemalloc.start()
     sizes = []
     async with WorkerPool(SIZE, buffer=BUFFER) as pool:
+        for value in range(5 * BUFFER):
+            await pool.submit(nothing, value)  # a full buffer is where it begins
         began = time.monotonic()
         for part in range(marks):
             most = 0
             for value in range(jobs // marks):
                 await pool.submit(nothing, value)
-                if value % 1_000 == 0:
+                if value % 500 == 0:
                     most = max(most, tracemalloc.get_traced_memory()[0])
             sizes.append(most)
             if part in (0, 4, marks - 1):

@@ -25,6 +25,7 @@ OF_JOBS = (
     "job_tags",
     "keys",
     "gates",
+    "gate_deltas",
     "tallies",
     "tally_deltas",
     "rollups",

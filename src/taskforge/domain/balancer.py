@@ -60,8 +60,9 @@ def weighted(credit: Credits, candidates: Sequence[Candidate]) -> tuple[Credits,
     """Shares by weight, spread evenly: at no time is a worker a whole job ahead of its share, nor a whole job behind.
 
     A worker's credit is what it is owed, in parts of a job: each choice gives everyone its weight and takes the sum of all weights
-    from the chosen. Nginx chooses the highest credit, which leaves light workers more than a job behind when there are many. Here
-    it is the one whose next job is due first, among those that are owed one: the earliest pseudo-deadline of Pfair scheduling.
+    from the chosen. Nginx chooses the highest credit, which gives a b c a a b c a for 2 : 1 : 1, and leaves someone 1.4 jobs behind
+    for 100 : 99 : 98 and forty of 1. Here it is the one whose next job is due first, among those that are owed one: the earliest
+    pseudo-deadline of Pfair scheduling.
     """
     free = [each for each in candidates if each.is_free]
     if not free:
