@@ -46,12 +46,14 @@ class Executor:
         middleware: Sequence[Middleware] = (),
         failure_hooks: Sequence[FailureHook] = (),
         settled: Callable[[], Awaitable[None]] | None = None,
+        unsettled: Callable[[], int] | None = None,
     ) -> None:
-        """`complete` takes outcomes to be reported; `settled` waits until all of them have been."""
+        """`complete` takes outcomes to be reported; `settled` waits until all of them have been, `unsettled` counts those left."""
         self._registry = registry
         self._channel = channel
         self._complete = complete
         self._settled = settled
+        self._unsettled = unsettled
         self._slots = slots
         self._middleware = tuple(middleware)
         self._failure_hooks = tuple(failure_hooks)
@@ -72,7 +74,9 @@ class Executor:
     def free(self) -> int:
         if self._suspects or self._alone is not None:
             return 0
-        return self._slots - len(self.running) - len(self._waiting) - len(self._suspects) - self._lingering
+        if self._unsettled is not None and self._unsettled() >= self._slots:
+            return 0  # a store that is slow to take outcomes must not make this worker hold more and more that a crash would undo
+        return self._slots - len(self.running) - len(self._waiting) - self._lingering
 
     @property
     def busy(self) -> int:
@@ -125,7 +129,7 @@ class Executor:
             self._wake()
 
     async def _slot(self) -> None:
-        loop = asyncio.get_running_loop()
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
         while True:
             job = self._next()
             if job is None:
@@ -135,7 +139,7 @@ class Executor:
                 continue
             if self._waiting or self._suspects:
                 self._wake()
-            await self._run(job)
+            await self._run(job, task)
             self.freed.set()
 
     def _next(self) -> Claimed | None:
@@ -155,9 +159,9 @@ class Executor:
 
     # --- Running one job ---
 
-    async def _run(self, claimed: Claimed) -> None:
+    async def _run(self, claimed: Claimed, task: asyncio.Task[Any] | None) -> None:
         running = Running(claimed, self._channel)
-        running.task = asyncio.current_task()
+        running.task = task
         self.running[claimed.fence] = running
         token = current.set(running)
         try:

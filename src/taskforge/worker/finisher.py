@@ -16,15 +16,25 @@ MOST_AT_ONCE = 1_000
 
 class Finisher:
     def __init__(
-        self, source: WorkSource, flush_reports: Callable[[], Awaitable[None]], on_lost: Callable[[Sequence[UUID]], None]
+        self,
+        source: WorkSource,
+        flush_reports: Callable[[], Awaitable[None]],
+        on_lost: Callable[[Sequence[UUID]], None],
+        on_sent: Callable[[], None],
     ) -> None:
         self._source = source
         self._flush_reports = flush_reports
         self._on_lost = on_lost
+        self._on_sent = on_sent
         self._pending: deque[Completion] = deque()
+        self._sending = 0
         self._work = asyncio.Event()
         self._quiet = asyncio.Event()
         self._quiet.set()
+
+    def __len__(self) -> int:
+        """How many outcomes the store has not taken yet."""
+        return len(self._pending) + self._sending
 
     def put(self, completion: Completion) -> None:
         self._pending.append(completion)
@@ -45,7 +55,12 @@ class Finisher:
             self._work.clear()
             while self._pending:
                 batch = [self._pending.popleft() for _ in range(min(len(self._pending), MOST_AT_ONCE))]
-                await self._send(batch)
+                self._sending = len(batch)
+                try:
+                    await self._send(batch)
+                finally:
+                    self._sending = 0
+                    self._on_sent()
             self._quiet.set()
 
     async def _send(self, batch: list[Completion]) -> None:

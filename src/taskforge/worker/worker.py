@@ -67,7 +67,7 @@ class Worker:
         self._health_check = health_check
         self.name = options.name or f"{socket.gethostname()[:60]}-{os.getpid()}-{uuid4().hex[:6]}"
         self.reporter = Reporter(source, self._lost)
-        self.finisher = Finisher(source, self.reporter.flush, self._lost)
+        self.finisher = Finisher(source, self.reporter.flush, self._lost, self._sent)
         self.executor = Executor(
             registry,
             self.reporter,
@@ -76,6 +76,7 @@ class Worker:
             middleware=middleware,
             failure_hooks=failure_hooks,
             settled=self.finisher.drained,
+            unsettled=self.finisher.__len__,
         )
         self.registered: Registered | None = None
         self.ready = asyncio.Event()
@@ -193,6 +194,9 @@ class Worker:
         self._draining = word.drain
         for fence in word.cancelled:
             self.executor.interrupt(fence, "cancel")
+
+    def _sent(self) -> None:
+        self.executor.freed.set()
 
     def _lost(self, fences: Sequence[UUID]) -> None:
         """The store refused what we said of these jobs: they are someone else's now."""

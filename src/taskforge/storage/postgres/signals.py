@@ -19,6 +19,10 @@ RECONNECT_SECONDS = 1.0
 SOONEST_SECONDS = 0.001
 
 
+# A wake-up need not survive a crash, so its commit does not wait for the disk.
+_NOTIFY = "select set_config('synchronous_commit', 'off', true), pg_notify($1, '')"
+
+
 class Signals:
     def __init__(self, store: "Store") -> None:
         self._store = store
@@ -77,7 +81,7 @@ class Signals:
         while self._wanted:
             self._wanted = False
             with contextlib.suppress(Exception):  # the wake-up is lost, the poll finds the job
-                await self._store.value("select pg_notify($1, '')", self.channel)
+                await self._store.value(_NOTIFY, self.channel)
             await asyncio.sleep(DEBOUNCE_SECONDS)
 
     async def _listen(self) -> None:
