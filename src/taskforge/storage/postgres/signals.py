@@ -31,7 +31,6 @@ class Signals:
         self._sending: asyncio.Task[None] | None = None
         self._wanted = False
         self._alarm: asyncio.TimerHandle | None = None
-        self._connection: asyncpg.Connection | None = None
         self.hears = False  # whether LISTEN works just now
 
     @property
@@ -43,9 +42,6 @@ class Signals:
         if self._listening is None and not self._store.poll_only:
             self._listening = asyncio.get_running_loop().create_task(self._listen())
         return lambda: self._listeners.discard(wake)
-
-    async def start(self) -> None:
-        return None
 
     async def stop(self) -> None:
         if self._alarm is not None:

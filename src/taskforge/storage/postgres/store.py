@@ -113,7 +113,6 @@ class Store:
                     await migrator.migrate(connection, self.schema)
                 await migrator.check(connection, self.schema)
             await self.now()
-            await self.signals.start()
         except BaseException:
             await self.close()
             raise
