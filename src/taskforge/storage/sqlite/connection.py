@@ -12,6 +12,7 @@ PAGE_BYTES = 8_192
 # The writer copies the log into the file whenever it has grown this far: 16 MB, 17 to 40 ms on a disk that others use too.
 CHECKPOINT_PAGES = 2_000
 WAL_BYTES_KEPT = 64 * 1024 * 1024
+OPEN_SECONDS = 10.0
 
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _AWAY = {
@@ -51,7 +52,8 @@ def connect_writer(path: Path, *, durable: bool) -> sqlite3.Connection:
     connection = connect(path)
     try:
         connection.execute(f"pragma page_size = {PAGE_BYTES}")
-        connection.execute("pragma journal_mode = wal")
+        # Of several processes that make the file together, all but one are told at once that it is busy, whatever the timeout.
+        _patiently(connection, "pragma journal_mode = wal", OPEN_SECONDS)
         # The build's default differs from one distribution to the next. FULL: a commit returns after the log was forced to disk.
         connection.execute(f"pragma synchronous = {'full' if durable else 'normal'}")
         # Some builds overwrite what is deleted with zeros; `fast` does so only where it costs no further writing.
@@ -67,12 +69,17 @@ def connect_writer(path: Path, *, durable: bool) -> sqlite3.Connection:
 
 
 def begin(connection: sqlite3.Connection, seconds: float) -> None:
-    """Take the file's write lock. SQLite's own waiting sleeps up to 0.1 s at a time, in which a busy neighbour takes the lock again
-    and again; asking every millisecond keeps several processes even."""
+    """Take the file's write lock."""
+    _patiently(connection, "begin immediate", seconds)
+
+
+def _patiently(connection: sqlite3.Connection, statement: str, seconds: float) -> None:
+    """Wait for a busy file. SQLite's own waiting sleeps up to 0.1 s at a time, in which a busy neighbour takes the lock again and
+    again; asking every millisecond keeps several processes even."""
     give_up = time.monotonic() + seconds
     while True:
         try:
-            connection.execute("begin immediate")
+            connection.execute(statement)
         except sqlite3.OperationalError as error:
             if not is_busy(error) or time.monotonic() > give_up:
                 raise
