@@ -10,8 +10,9 @@ from uuid import UUID
 import msgspec
 
 from taskforge.domain import requirements, rules
-from taskforge.domain.errors import Invalid
-from taskforge.domain.queue import MAX_PAYLOAD_BYTES, QueueSettings
+from taskforge.domain.errors import Invalid, QueuePaused, TaskForgeError
+from taskforge.domain.ids import is_job_id
+from taskforge.domain.queue import MAX_PAYLOAD_BYTES, Queue, QueueSettings
 
 When = datetime | float
 """A zoned instant, or seconds from now by the store's clock."""
@@ -133,6 +134,18 @@ def new_job(
         fairness_key=fairness_key,
         trace=None if trace is None else rules.text("trace", trace, most=2_000),
     )
+
+
+def refusal(job: NewJob, queue: Queue) -> TaskForgeError | None:
+    """Why this queue does not take this job, if it does not."""
+    if not queue.is_active and not queue.settings.accept_while_paused:
+        return QueuePaused(queue.name)
+    limit = queue.settings.payload_limit_bytes
+    if len(job.payload) > limit:
+        return Invalid("payload", f"takes {len(job.payload):,} bytes as JSON", f"queue {queue.name!r} allows {limit:,}")
+    if job.id is not None and not is_job_id(job.id):
+        return Invalid("id", f"{job.id} is not a job id", "use a UUIDv7 whose last 24 bits are zero, or none")
+    return None
 
 
 def check_tags(tags: Any) -> tuple[str, ...]:

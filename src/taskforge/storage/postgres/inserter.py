@@ -7,9 +7,9 @@ from uuid import UUID
 
 import msgspec
 
-from taskforge.domain.errors import Conflict, Invalid, KeyTaken, NotFound, QueuePaused, StoreUnavailable
-from taskforge.domain.ids import fence_of, is_job_id
-from taskforge.domain.job import Inserted, NewJob, Refused
+from taskforge.domain.errors import KeyTaken, NotFound, StoreUnavailable
+from taskforge.domain.ids import fence_of
+from taskforge.domain.job import Inserted, NewJob, Refused, refusal
 from taskforge.domain.queue import Queue
 from taskforge.storage.catalog import Catalog
 from taskforge.storage.postgres import codec
@@ -256,16 +256,11 @@ def _check(jobs: list[Wanted], targets: Targets) -> tuple[list[Any], list[int]]:
     """Each job's refusal, or None for those that may be stored, whose indexes come second."""
     answers: list[Answer | None] = []
     accepted = []
-    for index, (project, job, identifier) in enumerate(jobs):
+    for index, (project, job, _) in enumerate(jobs):
         target = targets[_kind(project, job)]
-        try:
-            if isinstance(target, NotFound):
-                raise target
-            _check_against(target[0], job, identifier)
-        except (NotFound, Conflict, Invalid) as error:
-            answers.append(Refused(error))
-        else:
-            answers.append(None)
+        error = target if isinstance(target, NotFound) else refusal(job, target[0])
+        answers.append(None if error is None else Refused(error))
+        if error is None:
             accepted.append(index)
     return answers, accepted
 
@@ -310,13 +305,3 @@ def _is_plain(job: NewJob) -> bool:
         and job.trace is None
         and not job.tags
     )
-
-
-def _check_against(queue: Queue, job: NewJob, identifier: UUID) -> None:
-    if not queue.is_active and not queue.settings.accept_while_paused:
-        raise QueuePaused(queue.name)
-    if len(job.payload) > queue.settings.payload_limit_bytes:
-        limit = queue.settings.payload_limit_bytes
-        raise Invalid("payload", f"takes {len(job.payload):,} bytes as JSON", f"queue {queue.name!r} allows {limit:,}")
-    if job.id is not None and not is_job_id(identifier):
-        raise Invalid("id", f"{identifier} is not a job id", "use a UUIDv7 whose last 24 bits are zero, or none")

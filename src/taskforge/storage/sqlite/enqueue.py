@@ -5,9 +5,9 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from taskforge.domain.errors import Invalid, KeyTaken, NotFound, QueuePaused, TaskForgeError
-from taskforge.domain.ids import is_job_id, uuid_from_bytes
-from taskforge.domain.job import Inserted, NewJob, Refused
+from taskforge.domain.errors import KeyTaken, NotFound, TaskForgeError
+from taskforge.domain.ids import uuid_from_bytes
+from taskforge.domain.job import Inserted, NewJob, Refused, refusal
 from taskforge.domain.queue import Queue
 from taskforge.storage.catalog import Catalog
 from taskforge.storage.sqlite import codec
@@ -32,12 +32,12 @@ def insert(transaction: Transaction, project: int, jobs: Sequence[NewJob]) -> li
 class Kind:
     """Jobs of one batch that differ in payload and position only, or what is wrong with all of them."""
 
-    __slots__ = ("budget", "error", "fences", "ids", "lane", "limit", "payloads", "positions", "queue")
+    __slots__ = ("budget", "error", "fences", "ids", "lane", "payloads", "positions", "queue")
 
     def __init__(self, catalog: Catalog, project: int, job: NewJob) -> None:
         self.error: TaskForgeError | None = None
         self.queue: Queue | None = None
-        self.budget = self.limit = self.lane = 0
+        self.budget = self.lane = 0
         self.ids: list[bytes] = []
         self.fences: list[bytes] = []
         self.payloads: list[str] = []
@@ -47,21 +47,10 @@ class Kind:
         except NotFound as error:
             self.error = error
             return
-        if not queue.is_active and not queue.settings.accept_while_paused:
-            self.error = QueuePaused(queue.name)
         self.budget = job.max_attempts or queue.settings.max_attempts
-        self.limit = queue.settings.payload_limit_bytes
 
     def refusal(self, job: NewJob) -> TaskForgeError | None:
-        if self.error is not None:
-            return self.error
-        if len(job.payload) > self.limit:
-            assert self.queue is not None
-            problem = f"takes {len(job.payload):,} bytes as JSON"
-            return Invalid("payload", problem, f"queue {self.queue.name!r} allows {self.limit:,}")
-        if job.id is not None and not is_job_id(job.id):
-            return Invalid("id", f"{job.id} is not a job id", "use a UUIDv7 whose last 24 bits are zero, or none")
-        return None
+        return self.error if self.queue is None else refusal(job, self.queue)
 
 
 class Enqueuer:
