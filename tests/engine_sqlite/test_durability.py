@@ -18,8 +18,8 @@ from taskforge.domain.queue import CreateQueue
 from taskforge.storage.sqlite.engine import SqliteEngine
 from tests.engine_sqlite.processes import Child
 
-KILLS = 8
-LONG_KILLS = 200
+KILLS = 40
+LONG_KILLS = 1_000
 
 WRITE = """
 import asyncio, sys
