@@ -19,7 +19,7 @@ from bench.engine import bounded
 from bench.lineup import PEERS, Lineup
 from bench.races import FULL, QUICK, Races, RaceSizes
 
-NAMES = ("drain", "mixed", "bulk", "single", "pickup")
+NAMES = ("drain", "http", "mixed", "bulk", "single", "pickup")
 QUICK_BOUND_SECONDS, FULL_BOUND_SECONDS = 900, 3_600
 
 

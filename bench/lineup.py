@@ -8,6 +8,7 @@ from typing import Self
 from bench import installing
 from bench.contenders import Contender
 from bench.peers import tally
+from bench.served import Served
 from bench.stores import PostgresStore, RedisStore, SqliteStore
 
 PEERS = ("graphile", "pgqueuer", "celery", "huey", "taskiq")
@@ -37,6 +38,7 @@ class Lineup:
         if name not in self._made:
             make: dict[str, Callable[[], Awaitable[Contender]]] = {
                 "ours": self._ours,
+                "ours, http": self._ours_http,
                 "ours, mixed": self._ours_mixed,
                 "ours, sqlite": self._ours_sqlite,
                 "ours, sqlite, mixed": self._ours_sqlite_mixed,
@@ -76,6 +78,16 @@ class Lineup:
     async def _ours(self) -> Contender:
         return Contender(
             name="TaskForge",
+            store=await self.postgres(),
+            client=(sys.executable, "-m", "bench.peers.ours"),
+            worker=_worker("ours"),
+            unfinished=OURS_UNFINISHED.format("taskforge."),
+            has_setup=True,
+        )
+
+    async def _ours_http(self) -> Contender:
+        return Served(
+            name="TaskForge over HTTP",
             store=await self.postgres(),
             client=(sys.executable, "-m", "bench.peers.ours"),
             worker=_worker("ours"),

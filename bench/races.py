@@ -7,7 +7,7 @@ import msgspec
 
 from bench.beside import Comparison, Run, delays_text, interleaved, rate_text
 from bench.lineup import Lineup
-from bench.report import Target
+from bench.report import Target, percentile
 
 POSTGRES, SQLITE = "postgres", "sqlite"
 
@@ -124,6 +124,26 @@ class Races:
             }
             got = await interleaved(self._report, f"mixed load on {engine}", sizes.rounds, runs, rate_text)
             self._row(engine, got, "mixed load", "plain", got.get("mixed", []), Target(ratio_at_least=0.6))
+
+    async def http(self) -> None:
+        """Workers over HTTP beside the same workers on PostgreSQL itself."""
+        sizes = self._sizes
+        runs: dict[str, Run] = {
+            "direct": partial(self._drain, "ours", sizes.drain, 1),
+            "over HTTP": partial(self._drain, "ours, http", sizes.drain, 1),
+        }
+        got = await interleaved(self._report, "drain over HTTP", sizes.rounds, runs, rate_text)
+        self._row(POSTGRES, got, "drain over HTTP", "direct", got.get("over HTTP", []), Target(ratio_at_least=0.25))
+        picks: dict[str, Callable[[], Awaitable[list[float]]]] = {
+            "direct": partial(self._pick_up, "ours", sizes.pickups),
+            "over HTTP": partial(self._pick_up, "ours, http", sizes.pickups),
+        }
+        delays = await interleaved(self._report, "idle pickup over HTTP", sizes.short_rounds, picks, delays_text)
+        if len(delays) == 2:
+            # Ten milliseconds more than direct: as a fixed figure, because both move together.
+            direct = percentile([delay for one in delays["direct"] for delay in one], 0.95)
+            targets = {"p95": Target(ms_at_most=direct + 10.0)}
+            self._report.delays(POSTGRES, "idle pickup over HTTP", "direct", delays["direct"], delays["over HTTP"], targets)
 
     async def bulk(self) -> None:
         await self._enqueueing("bulk", "bulk enqueue", self._sizes.bulk, {"graphile": Target(ratio_at_least=1.7), "pgqueuer": None})

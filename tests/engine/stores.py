@@ -30,6 +30,7 @@ OF_JOBS = (
     "tally_deltas",
     "rollups",
     "rollup_deltas",
+    "worker_tallies",
     "outbox",
 )
 TURN_BACK = "update catalog set version = version - 1"
@@ -226,19 +227,21 @@ class PostgresStore(Store):
 
     probe: PostgresProbe
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, walled: bool = False) -> None:
         super().__init__()
+        self._walled = walled
         self.url, self.schema = url, f"test_{secrets.token_hex(6)}"
         self.probe = PostgresProbe(url, self.schema)
 
     def make(self, clock: Ticking) -> Engine:
         from taskforge.storage.postgres.engine import PostgresEngine
 
-        return PostgresEngine(self.url, schema=self.schema, clock=clock)
+        return PostgresEngine(self.url, schema=self.schema, clock=clock, walled=self._walled)
 
     async def close(self) -> None:
         await super().close()
-        await (await self.probe.connection()).execute(f"drop schema if exists {self.schema} cascade")
+        connection = await self.probe.connection()
+        await connection.execute(f"drop schema if exists {self.schema} cascade; drop role if exists {self.schema}_reader")
         await self.probe.close()
 
 

@@ -84,6 +84,14 @@ async def test_a_limit_is_kept(world: World) -> None:
     assert await world.claim_jobs(worker, 99) == jobs[2:]
 
 
+async def test_a_claim_is_not_short_where_one_of_many_lanes_holds_nearly_everything(world: World) -> None:
+    others = [await world.enqueue(job_type=f"type-{number}") for number in range(20)]
+    jobs = await world.enqueue_many(200)
+    worker = await world.worker()
+    assert await world.claim_jobs(worker, 150) == [*others, *jobs[:130]]
+    assert await world.claim_jobs(worker, 150) == jobs[130:]
+
+
 async def test_scheduled_jobs_are_nobodys_until_they_are_staged(world: World) -> None:
     job = await world.enqueue(at=10)
     worker = await world.worker()

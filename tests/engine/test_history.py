@@ -1,4 +1,4 @@
-"""Executions, statistics and events: what the store says happened."""
+"""Executions, statistics and rollups: what the store says happened."""
 
 import pytest
 
@@ -102,65 +102,6 @@ async def test_statistics_follow_every_way_out_of_history(world: World) -> None:
     while await world.engine.fold(10):
         pass
     assert await world.stats() == stats
-
-
-# --- Events ---
-
-
-async def test_endings_are_announced_with_their_jobs(world: World) -> None:
-    jobs = await world.enqueue_many(5)
-    fences = [claimed.fence for claimed in await world.claim(await world.worker())]
-    assert await world.engine.events(0, 100) == []
-    [queue] = await world.engine.queues([1])
-    await world.engine.finish(
-        [
-            Finish(fences[0], Succeed()),
-            Finish(fences[1], Succeed()),
-            Finish(fences[2], Fail(ERROR, "no")),
-            Finish(fences[3], Cancel("no")),
-            Finish(fences[4], Retry(5.0, ERROR)),
-        ]
-    )
-    events = await world.engine.events(0, 100)
-    assert {event.topic: set(event.jobs) for event in events} == {
-        "job.succeeded": {jobs[0], jobs[1]},
-        "job.failed": {jobs[2]},
-        "job.cancelled": {jobs[3]},
-    }
-    assert {(event.project, event.queue, event.at) for event in events} == {(1, queue.number, world.clock.now())}
-    assert len(events) == 3
-
-
-async def test_events_are_numbered_and_read_on_from_a_number(world: World) -> None:
-    for number in range(6):
-        job = await world.enqueue(payload=number)
-        await world.change(job, CancelJob())
-    events = await world.engine.events(0, 100)
-    numbers = [event.number for event in events]
-    assert numbers == sorted(set(numbers))
-    assert len(numbers) == 6
-    assert [event.number for event in await world.engine.events(0, 2)] == numbers[:2]
-    assert [event.number for event in await world.engine.events(numbers[3], 100)] == numbers[4:]
-    assert await world.engine.events(numbers[-1], 100) == []
-
-
-async def test_endings_before_the_start_are_announced_too(world: World) -> None:
-    cancelled, expired = await world.enqueue(), await world.enqueue(expires=5)
-    await world.change(cancelled, CancelJob())
-    world.clock.advance(6)
-    await world.engine.expire(10)
-    events = await world.engine.events(0, 100)
-    assert [(event.topic, event.jobs) for event in events] == [("job.cancelled", (cancelled,)), ("job.failed", (expired,))]
-
-
-async def test_events_name_the_project_and_queue_of_their_jobs(world: World) -> None:
-    second = await world.probe.add_project("second")
-    theirs = await world.queue("theirs", project=second)
-    job = await world.enqueue("theirs", project=second)
-    claimed = await world.claim_one(await world.worker(project=second))
-    await world.finish(claimed.fence, Succeed())
-    [event] = await world.engine.events(0, 10)
-    assert (event.project, event.queue, event.jobs) == (second, theirs.number, (job,))
 
 
 # --- Rollups ---

@@ -3,10 +3,10 @@ from uuid import uuid4
 import pytest
 
 from taskforge.domain.errors import Conflict, Invalid, LeaseLost, NotFound
-from taskforge.domain.outcome import Succeed
+from taskforge.domain.outcome import Cancel, DeadLetter, Fail, Retry, Snooze, Succeed, Transition
 from taskforge.domain.worker import NewWorker, Registered, Sample, UpdateWorker, Worker, WorkerStatus
 from taskforge.storage.engine import Engine
-from tests.engine.world import World
+from tests.engine.world import ERROR, World
 
 
 async def only(world: World) -> Worker:
@@ -219,3 +219,46 @@ async def test_a_bad_worker_is_not_registered(world: World, field: str, worker: 
 async def test_registrations_are_told_apart(world: World) -> None:
     registered: list[Registered] = [await world.worker() for _ in range(5)]
     assert len({one.incarnation for one in registered} | {one.worker for one in registered}) == 10
+
+
+# --- Totals ---
+
+
+async def test_totals_count_the_executions_of_all_lives_of_a_worker(world: World) -> None:
+    dead = await world.queue("dead")
+    await world.enqueue_many(9)
+    first = await world.worker("w")
+    endings: list[Transition] = [
+        Succeed(),
+        Succeed(),
+        Fail(ERROR, "no"),
+        Retry(500.0, ERROR),
+        DeadLetter(dead.id, ERROR, "x"),
+        Cancel("no"),
+        Snooze(500.0, "later"),
+    ]
+    for ending in endings:
+        await world.finish((await world.claim_one(first)).fence, ending, ran=1.0)
+    again, idle, busy = await world.worker("w"), await world.worker("idle"), await world.worker("busy")
+    await world.finish((await world.claim_one(again)).fence, Succeed())
+    await world.finish((await world.claim_one(busy)).fence, Fail(ERROR, "no"))
+    expected = {first.worker: (3, 3), busy.worker: (0, 1)}
+    for _ in range(4):
+        totals = await world.engine.worker_totals([1])
+        assert {one.worker: (one.completed, one.failed) for one in totals} == expected
+        await world.engine.fold(3)
+    assert await world.probe.count("rollup_deltas") == 0
+    assert idle.worker not in expected
+    second = await world.probe.add_project("second")
+    assert await world.engine.worker_totals([second]) == await world.engine.worker_totals([]) == []
+
+
+async def test_totals_outlive_the_lives_they_tell_of(world: World) -> None:
+    await world.enqueue()
+    worker = await world.worker("w", lease=10)
+    await world.finish((await world.claim_one(worker)).fence, Succeed())
+    await world.engine.fold(100)
+    world.clock.advance(30 * 86_400)
+    await world.engine.prune(1, 100)
+    [total] = await world.engine.worker_totals([1])
+    assert (total.worker, total.completed, total.failed) == (worker.worker, 1, 0)

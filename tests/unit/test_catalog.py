@@ -4,6 +4,7 @@ from uuid import UUID
 
 import pytest
 
+from taskforge.domain.assignment import Assignment
 from taskforge.domain.errors import NotFound
 from taskforge.domain.queue import Queue, QueueSettings
 from taskforge.storage.catalog import Catalog, Lane, Taker
@@ -76,6 +77,33 @@ def test_a_worker_takes_what_it_subscribed_to_and_can_do(who: dict[str, Any], ex
         lane(8, 4), lane(9, 5),
     ]  # fmt: skip
     assert sorted(taken(Catalog(1, queues, lanes), taker(**who))) == expected
+
+
+@pytest.mark.parametrize(
+    ("who", "expected"),
+    [
+        ({}, [1, 3, 4]),
+        ({"worker": UUID(int=9)}, [3]),
+        ({"queues": ("b",)}, [3]),
+        ({"queues": ("a", "b")}, [1, 3]),
+        ({"worker": UUID(int=9), "queues": ("a", "dead")}, []),
+    ],
+)
+def test_a_queue_with_active_assignments_is_served_by_those_workers_alone(who: dict[str, Any], expected: list[int]) -> None:
+    queues = [
+        queue(1, "a", settings=QueueSettings(dead_letter_queue_id=UUID(int=4))),
+        queue(2, "other"),
+        queue(3, "b"),
+        queue(4, "dead"),
+    ]
+    assigned = [
+        Assignment(
+            queue=UUID(int=number), worker=UUID(int=worker), project=1, weight=1, is_active=active, created_at=THEN, updated_at=THEN
+        )
+        for number, worker, active in [(1, 1, True), (2, 7, True), (2, 1, False), (3, 7, False), (4, 1, True)]
+    ]
+    lanes = [lane(number, number) for number in range(1, 5)]
+    assert sorted(taken(Catalog(1, queues, lanes, assigned), taker(**who))) == expected
 
 
 def test_a_dead_letter_queue_whose_user_is_gone_is_an_ordinary_queue_again() -> None:

@@ -1,6 +1,6 @@
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from uuid import UUID, uuid4
+from uuid import RFC_4122, UUID, uuid4
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +18,18 @@ def test_ids_rise_strictly_whatever_the_clock_does(readings: list[int]) -> None:
     minted = [mint() for _ in readings]
     assert all(earlier < later for earlier, later in pairwise(minted))
     assert all(ids.is_job_id(identifier) for identifier in minted)
+
+
+@given(st.lists(st.tuples(MILLISECONDS, st.integers(min_value=1, max_value=50)), min_size=1, max_size=50), st.integers(0, 60))
+def test_ids_minted_by_the_batch_rise_strictly_too(batches: list[tuple[int, int]], left: int) -> None:
+    clock = iter([now for now, _ in batches])
+    mint = ids.IdMint(lambda: next(clock))
+    minted: list[int] = []
+    for _, count in batches:
+        mint._bits |= (1 << 38) - 1 - left  # close to where the count is carried over the variant's bits
+        minted += mint.many(count)
+    assert all(earlier < later for earlier, later in pairwise(minted))
+    assert all(ids.is_job_id(UUID(int=number)) and UUID(int=number).variant == RFC_4122 for number in minted)
 
 
 @given(MILLISECONDS)

@@ -44,20 +44,21 @@ STEPS = st.lists(st.tuples(st.floats(min_value=-1, max_value=10), ACTIONS), min_
 def walk(bucket: Bucket, steps: list) -> list[tuple[float, float]]:
     """(when, how much) for everything that was let through, by whatever mixture of callers."""
     state: BucketState | None = None
-    now, latest, passed = 1e6, 1e6, []
+    now, passed = 1e6, []
     for pause, (kind, first, second) in steps:
         now += pause
-        latest = max(latest, now)
+        # A clock that goes back counts from its highest reading, as far as that was kept.
+        latest = now if state is None else max(state.at, now)
         if kind == "take":
             before, grant = state, take(bucket, state, now, first)
             assert 0 <= grant.granted <= first
             used = max(0, grant.granted - second)
             state = settle(bucket, before, grant, used, more=bool(second % 2)) or before
-            passed.append((latest, used))
+            passed += [(latest, used)] if used else []
         elif kind == "admit":
             decision = admit(bucket, state, now, first, others_wait=second)
             state = decision.state
-            passed.append((latest, first if decision.admitted else 0.0))
+            passed += [(latest, first)] if decision.admitted else []
         elif isinstance(bucket, Adaptive) and state is not None and is_due(bucket, state, now):
             state = judge(bucket, state, now, first, second)
         if state is not None:

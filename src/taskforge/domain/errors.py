@@ -36,6 +36,14 @@ class Gone(TaskForgeError):
         self.job = job
 
 
+class EventsGone(TaskForgeError):
+    """Events behind the cursor were pruned: whoever reads on from there would miss them without knowing."""
+
+    def __init__(self, cursor: str) -> None:
+        super().__init__(f"events after {cursor} are no longer kept; read the present state anew and go on from now (no cursor)")
+        self.cursor = cursor
+
+
 class Conflict(TaskForgeError):
     """The request is well formed but does not fit the present state."""
 

@@ -7,7 +7,7 @@ write about a running job, and an execution needs no id of its own: its fence is
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from uuid import UUID, SafeUUID
 
@@ -47,6 +47,21 @@ class IdMint:
         self._bits = 0
 
     def __call__(self) -> UUID:
+        self._advance()
+        return uuid_from_int(_at(self._last, self._bits))
+
+    def many(self, count: int) -> Sequence[int]:
+        """So many ids at once, as numbers: 0.1 µs each where one at a time takes 0.9."""
+        self._advance()
+        first = self._bits
+        self._bits += count - 1
+        if first >> _RAND_B_BITS != self._bits >> _RAND_B_BITS:
+            return [_at(self._last, bits) for bits in range(first, first + count)]
+        # As long as nothing is carried over the variant's bits, the next id is a fixed step away.
+        number = _at(self._last, first)
+        return range(number, number + (count << EPOCH_BITS), 1 << EPOCH_BITS)
+
+    def _advance(self) -> None:
         now = self._milliseconds()
         if now > self._last:
             self._last = now
@@ -54,7 +69,6 @@ class IdMint:
             self._bits = secrets.randbits(_COUNTER_BITS - 1)
         else:
             self._bits += 1
-        return uuid_from_int(_at(self._last, self._bits))
 
 
 def fence_of(job: UUID, epoch: int) -> UUID:

@@ -10,6 +10,7 @@ from uuid import UUID
 import msgspec
 
 from taskforge.domain import requirements, rules
+from taskforge.domain.audit import Note
 from taskforge.domain.errors import Invalid, QueuePaused, TaskForgeError
 from taskforge.domain.ids import is_job_id
 from taskforge.domain.queue import MAX_PAYLOAD_BYTES, Queue, QueueSettings
@@ -69,6 +70,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     fairness_key: str | None = None
     trace: str | None = None
     id: UUID | None = None
+    note: Note | None = None  # for the audit log; no part of the job
 
     def body_hash(self) -> bytes:
         """What an idempotency key stands for: the same key with another body is a mistake the user must hear of."""
@@ -179,8 +181,10 @@ MAX_ERROR_CHARACTERS = 20_000
 
 
 def error_info(type_name: str, message: str, traceback: str = "") -> ErrorInfo:
-    """Bound what is stored, keeping the end of a traceback, where the cause is. NUL cannot be stored as text."""
-    clean = [part.replace("\x00", "\N{SYMBOL FOR NULL}") for part in (type_name, message, traceback)]
+    """Bound what is stored, keeping the end of a traceback, where the cause is. NUL cannot be stored as text, nor half of a
+    surrogate pair, which Python puts in place of bytes in file names that are not UTF-8."""
+    whole = [part.replace("\x00", "\N{SYMBOL FOR NULL}") for part in (type_name, message, traceback)]
+    clean = [part if part.isascii() else part.encode("utf-8", "replace").decode() for part in whole]
     return ErrorInfo(clean[0][:200], clean[1][:MAX_ERROR_CHARACTERS], clean[2][-MAX_ERROR_CHARACTERS:])
 
 

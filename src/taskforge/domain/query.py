@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import re
 from datetime import datetime
 from uuid import UUID
 
@@ -90,12 +91,39 @@ class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
         return self.pending + self.scheduled + self.processing + self.succeeded + self.failed + self.cancelled
 
 
-class Event(msgspec.Struct, frozen=True):
-    """Something that happened, in commit order: `jobs` of one queue that reached one status together."""
+class WorkerTotals(msgspec.Struct, frozen=True):
+    """How the executions of one worker (its identity) ended, in all its lives."""
 
-    number: int
+    worker: UUID
+    completed: int = 0
+    failed: int = 0  # those that were tried again, or went to a dead letter queue, among them
+
+
+class Event(msgspec.Struct, frozen=True):
+    """Something that happened, in commit order: `jobs` of one queue that reached one status together, or a change of a queue or a
+    worker (its identity)."""
+
+    cursor: str  # where a reader goes on behind it; a text of the store's own
     project: int
     topic: str
     queue: int | None
     jobs: tuple[UUID, ...]
     at: datetime
+    worker: UUID | None = None
+
+
+FIRST = "0"
+"""The cursor before every event there ever was."""
+
+
+class Events(msgspec.Struct, frozen=True):
+    items: list[Event]
+    cursor: str  # where to go on
+
+
+def event_position(cursor: str, parts: int) -> tuple[int, ...]:
+    """A store's cursor as numbers; those left out are zero."""
+    if not re.fullmatch(r"[0-9]{1,18}(\.[0-9]{1,18})*", cursor) or cursor.count(".") >= parts:
+        raise Invalid("after", f"is {cursor[:50]!r}, not the cursor of an event", "pass a cursor unchanged, or none to begin now")
+    numbers = [int(part) for part in cursor.split(".")]
+    return tuple(numbers + [0] * (parts - len(numbers)))

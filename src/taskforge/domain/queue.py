@@ -189,6 +189,17 @@ class DeleteQueue(msgspec.Struct, frozen=True, kw_only=True):
 QueueChange = CreateQueue | UpdateQueue | DeleteQueue
 
 
+def queue_topic(before: Queue | None, after: Queue) -> str:
+    """What readers of events hear of a change."""
+    if before is None:
+        return "queue.created"
+    if after.deleted_at is not None:
+        return "queue.deleted"
+    if before.is_active != after.is_active:
+        return "queue.resumed" if after.is_active else "queue.paused"
+    return "queue.updated"
+
+
 def check_queue(change: CreateQueue | UpdateQueue) -> None:
     if change.name is not None:
         rules.text("name", change.name, most=100)

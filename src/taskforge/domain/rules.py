@@ -1,6 +1,7 @@
 """The checks that every entity shares. Each raises `Invalid` naming the field, the value's problem and what would be right."""
 
 import math
+import re
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -8,6 +9,8 @@ import msgspec
 
 from taskforge.domain.errors import Invalid, nearest
 
+# In any time zone, and with some to spare for sums, these are years that Python, both stores and ids can hold.
+FIRST_YEAR, LAST_YEAR = 1970, 9_000
 MAX_SECONDS = 10 * 366 * 86_400.0  # ten years: beyond it a delay is a mistake, and dates stay far from overflow
 
 
@@ -59,6 +62,8 @@ def moment(field: str, value: Any) -> datetime | float:
     if isinstance(value, datetime):
         if value.utcoffset() is None:
             raise Invalid(field, "is a datetime without a time zone", "use a zoned one such as datetime.now(UTC)")
+        if not FIRST_YEAR <= value.year <= LAST_YEAR:
+            raise Invalid(field, f"is in the year {value.year}", f"use a time from {FIRST_YEAR} to {LAST_YEAR}")
         return value
     if isinstance(value, timedelta):
         value = value.total_seconds()
@@ -94,6 +99,29 @@ def json_bytes(field: str, value: Any, *, most: int) -> bytes:
     if len(encoded) > most:
         raise Invalid(field, f"takes {len(encoded):,} bytes as JSON", f"use at most {most:,} bytes")
     return encoded
+
+
+# Numbers that JSON can write and no reader can hold (1e999, a thousand digits). All else that a decoder refuses, a scan refuses
+# too, and it makes no objects: 8 MiB of JSON can become 100 MiB of them.
+HUGE_NUMBER = re.compile(rb"[eE]\+?\d{3}|\d{300}")
+_scan = msgspec.json.Decoder(msgspec.Raw).decode
+
+
+def json_document(field: str, document: bytes, *, most: int) -> bytes:
+    """JSON that came as bytes and is kept as it came: checked here so that everyone who reads it later can."""
+    if len(document) > most:
+        raise Invalid(field, f"takes {len(document):,} bytes as JSON", f"use at most {most:,} bytes")
+    try:
+        if HUGE_NUMBER.search(document) is None:
+            document.decode()
+            _scan(document)
+        else:
+            msgspec.json.decode(document)
+    except RecursionError:
+        raise Invalid(field, "is nested too deeply", "use a flatter structure") from None
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        raise Invalid(field, f"is not JSON that everyone can read ({error})", "use valid JSON in UTF-8") from None
+    return document
 
 
 def _refuse_non_finite(path: str, value: Any) -> None:

@@ -12,6 +12,7 @@ from taskforge.domain import rules
 from taskforge.domain.errors import Invalid
 
 WORKER_TYPES = ("general", "specialized_cpu", "specialized_io", "specialized_gpu")
+MOST_NAMES = 1_000
 
 
 class WorkerStatus(enum.StrEnum):
@@ -104,6 +105,27 @@ def check_worker(worker: NewWorker | UpdateWorker) -> None:
         rules.choice("worker_type", worker.worker_type, WORKER_TYPES)
         if worker.role is not None:
             rules.text("role", worker.role, most=100)
+        rules.text("version", worker.version, most=100, least=0)
+        rules.text("host", worker.host, most=255, least=0)
+        if worker.pid is not None:
+            rules.integer("pid", worker.pid, 0, 2**31 - 1)
+        for field, names in (("queues", worker.queues or ()), ("types", worker.types or ())):
+            if len(names) > MOST_NAMES:
+                raise Invalid(field, f"are {len(names):,}", f"name at most {MOST_NAMES:,}, or none at all to take every one")
+            for name in names:
+                rules.text(field, name, most=100)
+
+
+def check_sample(sample: Sample) -> None:
+    if sample.cpu_percent is not None:
+        rules.number("cpu_percent", sample.cpu_percent, 0, 1_000_000)  # of one core: a big machine has many
+    if sample.memory_bytes is not None:
+        rules.integer("memory_bytes", sample.memory_bytes, 0, 2**62)
+
+
+def worker_topic(before: Worker, after: Worker) -> str:
+    """What readers of events hear of a change."""
+    return "worker.draining" if after.drain_mode and not before.drain_mode else "worker.updated"
 
 
 def status_of(

@@ -1,4 +1,4 @@
-"""Queues and lanes as one process remembers them, and which lanes a worker may take.
+"""Queues, lanes and assignments as one process remembers them, and which lanes a worker may take.
 
 Engines keep one `Catalog` per version of the store's catalog row and prove inside each claim and insert that it is still the
 newest, so whatever is computed here may be remembered for as long as the version stands.
@@ -10,6 +10,7 @@ from uuid import UUID
 
 import msgspec
 
+from taskforge.domain.assignment import Assignment
 from taskforge.domain.errors import NotFound, nearest
 from taskforge.domain.limiter import Adaptive
 from taskforge.domain.queue import Queue, QueueSettings
@@ -56,10 +57,13 @@ class OpenLane(msgspec.Struct, frozen=True):
 
 
 class Catalog:
-    def __init__(self, version: int, queues: Iterable[Queue], lanes: Iterable[Lane]) -> None:
+    def __init__(
+        self, version: int, queues: Iterable[Queue], lanes: Iterable[Lane], assignments: Iterable[Assignment] = ()
+    ) -> None:
         self.version = version
         self.queues = {queue.number: queue for queue in queues}
         self.lanes = {lane.number: lane for lane in lanes}
+        self.assignments = {(assignment.queue, assignment.worker): assignment for assignment in assignments}
         self._by_name = {(queue.project, queue.name): queue for queue in self.queues.values() if queue.deleted_at is None}
         self._by_id = {queue.id: queue for queue in self.queues.values()}
         self._by_key = {(lane.queue, lane.job_type, lane.priority, lane.requires): lane.number for lane in self.lanes.values()}
@@ -68,6 +72,10 @@ class Catalog:
         self.has_gates = any(queue.settings.is_gated for queue in live)
         self.adaptive = [queue.number for queue in live if isinstance(queue.settings.bucket, Adaptive)]
         self._dead_letter_targets = {queue.settings.dead_letter_queue_id for queue in live}
+        self._servants: dict[UUID, set[UUID]] = {}
+        for (queue, worker), assignment in self.assignments.items():
+            if assignment.is_active:
+                self._servants.setdefault(queue, set()).add(worker)
 
     def queue_named(self, project: int, name: str) -> Queue:
         queue = self._by_name.get((project, name))
@@ -93,13 +101,27 @@ class Catalog:
         """Each live queue of the project and where its dead letters go, as `check_dead_letter` wants it."""
         return {queue.id: queue.settings.dead_letter_queue_id for (owner, _), queue in self._by_name.items() if owner == project}
 
+    def assignments_of(self, projects: Iterable[int]) -> list[Assignment]:
+        """Those of live queues, by queue and by age."""
+        wanted = set(projects)
+        found = [
+            assignment
+            for assignment in self.assignments.values()
+            if assignment.project in wanted and self._by_id[assignment.queue].deleted_at is None
+        ]
+        return sorted(found, key=lambda one: (self._by_id[one.queue].name, one.queue, one.created_at, one.worker))
+
     def may_take(self, taker: Taker, lane: Lane) -> bool:
         """The rule of eligibility, pause included; limits and skips come later."""
         queue = self.queues[lane.queue]
         if queue.project != taker.project or not queue.is_active or queue.deleted_at is not None:
             return False
+        servants = self._servants.get(queue.id)
+        if servants is not None and taker.worker not in servants:
+            return False
         if taker.queues is None:
-            if queue.id in self._dead_letter_targets:
+            # An assignment names the queue for a worker that did not.
+            if servants is None and queue.id in self._dead_letter_targets:
                 return False
         elif queue.name not in taker.queues:
             return False

@@ -3,7 +3,7 @@
 Rules of the interface: calls are batches (one is a list of one); every write about a running job is fenced and reports what it
 lost instead of raising; durations cross it, not instants, because the store's clock rules; verbs are typed values, not methods;
 no driver type, no SQL and no open transaction crosses it. Raises `StoreUnavailable` when the store is away, and the errors of
-`taskforge.domain.errors` for what the caller can mend.
+`taskforge.domain.errors` for what the caller can mend. A `note` leaves its entry in the audit log, in the change's own transaction.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,12 +13,14 @@ from uuid import UUID
 
 import msgspec
 
+from taskforge.domain.assignment import Assignment, AssignmentChange
+from taskforge.domain.audit import Note
 from taskforge.domain.changes import Changed, JobChange
 from taskforge.domain.execution import Beat, Execution
 from taskforge.domain.job import Claimed, Inserted, Job, NewJob, Refused
 from taskforge.domain.log import Level, Line, NewLine
 from taskforge.domain.outcome import Attempt, Finish, Lost, Outcome
-from taskforge.domain.query import Event, JobFilter, Page, QueueStats
+from taskforge.domain.query import Events, JobFilter, Page, QueueStats, WorkerTotals
 from taskforge.domain.queue import Queue, QueueChange, QueueSettings
 from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, UpdateWorker, Worker
 
@@ -45,6 +47,8 @@ class Pruned(msgspec.Struct, frozen=True):
 
 
 class Engine(Protocol):
+    side_by_side: bool  # whether calls run beside each other, or one after the other and sharing commits
+
     # --- Life ---
     async def open(self, *, migrate: bool = True) -> None: ...
     async def close(self) -> None: ...
@@ -62,16 +66,23 @@ class Engine(Protocol):
     async def register(self, project: int, worker: NewWorker, lease_seconds: float) -> Registered: ...
     async def renew(self, incarnation: UUID, lease_seconds: float, sample: Sample) -> Renewed: ...
     async def deregister(self, incarnation: UUID) -> None: ...
-    async def update_worker(self, project: int, change: UpdateWorker) -> Worker: ...
+    async def update_worker(self, project: int, change: UpdateWorker, note: Note | None = None) -> Worker: ...
     async def workers(self, projects: Sequence[int]) -> list[Worker]: ...
+    async def worker_totals(self, projects: Sequence[int]) -> list[WorkerTotals]: ...
 
     # --- Queues ---
-    async def change_queue(self, project: int, change: QueueChange) -> Queue: ...
+    async def change_queue(self, project: int, change: QueueChange, note: Note | None = None) -> Queue: ...
     async def queues(self, projects: Sequence[int]) -> list[Queue]: ...
     async def stats(self, projects: Sequence[int]) -> list[QueueStats]: ...
 
+    # --- Assignments ---
+    async def change_assignment(self, project: int, change: AssignmentChange, note: Note | None = None) -> Assignment: ...
+    async def assignments(self, projects: Sequence[int]) -> list[Assignment]: ...
+
     # --- Steering jobs ---
-    async def change(self, projects: Sequence[int], jobs: Sequence[UUID], change: JobChange) -> list[Changed | Refused]: ...
+    async def change(
+        self, projects: Sequence[int], jobs: Sequence[UUID], change: JobChange, note: Note | None = None
+    ) -> list[Changed | Refused]: ...
 
     # --- Reading ---
     async def get(self, projects: Sequence[int], jobs: Sequence[UUID]) -> list[Job]: ...
@@ -81,7 +92,7 @@ class Engine(Protocol):
     async def logs(
         self, projects: Sequence[int], job: UUID, *, least: Level, after: int, limit: int, offset: int
     ) -> list[Line]: ...
-    async def events(self, after: int, limit: int) -> list[Event]: ...
+    async def events(self, after: str | None, limit: int) -> Events: ...  # behind this cursor; None: from now on
 
     # --- Upkeep: bounded slices that any process may run ---
     async def stage(self, limit: int) -> int: ...  # due jobs become pending

@@ -11,14 +11,15 @@ from uuid import UUID
 
 import asyncpg
 
-from taskforge.domain.errors import LeaseLost
+from taskforge.domain.errors import LeaseLost, StoreUnavailable
 from taskforge.domain.job import Claimed
 from taskforge.storage.catalog import Catalog, OpenLane, Taker
 from taskforge.storage.engine import Claim
 from taskforge.storage.postgres import codec
+from taskforge.storage.postgres.connections import Connection
 from taskforge.storage.postgres.gates import Gates
 from taskforge.storage.postgres.reach import Reach
-from taskforge.storage.postgres.store import Connection, Store
+from taskforge.storage.postgres.store import Store
 
 DOUBT_SECONDS = 60.0
 CONTENDED_TRIES = 5
@@ -45,11 +46,11 @@ class Claimer(Store):
             skipped = False
             rows: list[asyncpg.Record] = []
             if lanes and claim.limit > 0:
-                if any(lane.settings.is_gated for lane in lanes):
+                # A rate is kept in Python, in steps; how many may run in the claim itself, which does not say why it gives none.
+                if not any(lane.settings.bucket is not None for lane in lanes):
+                    rows = await self._claim_all(catalog, taker, lanes, claim.limit)
+                if not rows and any(lane.settings.is_gated for lane in lanes):
                     rows, skipped = await self._claim_gated(catalog, taker, lanes, claim.limit)
-                else:
-                    async with self.connection() as connection:
-                        rows = await self._claim(connection, catalog, taker, lanes, claim.limit, {})
             if rows:
                 return _in_order(rows, lanes)
             doubt = (await self.fetch("claim_doubt", claim.incarnation, self.bound_now()))[0]
@@ -68,6 +69,21 @@ class Claimer(Store):
         for reach in self._reaches.values():
             reach.from_head()
 
+    async def _claim_all(self, catalog: Catalog, taker: Taker, lanes: tuple[OpenLane, ...], limit: int) -> list[asyncpg.Record]:
+        """Where one lane holds nearly all there is, a claim that looks at a little of each brings too few: look again at once."""
+        async with self.connection() as connection:
+            rows = await self._claim(connection, catalog, taker, lanes, limit, None)
+        while 0 < len(rows) < limit and self._reaches[taker.incarnation].cut_short:
+            try:
+                async with self.connection() as connection:
+                    more = await self._claim(connection, catalog, taker, lanes, limit - len(rows), None)
+            except StoreUnavailable:
+                break  # what was taken counts
+            if not more:
+                break
+            rows += more
+        return rows
+
     async def _claim(
         self,
         connection: Connection,
@@ -75,9 +91,9 @@ class Claimer(Store):
         taker: Taker,
         lanes: tuple[OpenLane, ...],
         limit: int,
-        caps: dict[int, int],
+        caps: dict[int, int] | None,
     ) -> list[asyncpg.Record]:
-        """One claim statement; `caps` holds what each limited queue lets through."""
+        """One claim statement; `caps` holds what each limited queue lets through, None leaves that to the statement."""
         reach = self._reaches.setdefault(taker.incarnation, Reach())
         numbers = [lane.number for lane in lanes]
         started = time.monotonic()
@@ -101,8 +117,9 @@ class Claimer(Store):
                 [lane.settings.timeout_seconds for lane in lanes],
                 [lane.settings.heartbeat_timeout_seconds for lane in lanes],
                 [lane.queue if lane.settings.is_gated else None for lane in lanes],
-                [caps.get(lane.queue) for lane in lanes],
+                None if caps is None else [caps.get(lane.queue) for lane in lanes],
                 [lane.queue for lane in lanes],
+                [lane.settings.max_concurrent_jobs for lane in lanes] if caps is None else None,
             )
         except BaseException:
             # The statement may have committed although its answer is lost: the next claim looks for what it took.

@@ -7,7 +7,9 @@ from uuid import UUID
 
 import asyncpg
 import msgspec
+from asyncpg.pgproto import pgproto
 
+from taskforge.domain.assignment import Assignment
 from taskforge.domain.execution import ExecutionStatus
 from taskforge.domain.ids import created_at
 from taskforge.domain.job import Claimed, ErrorInfo, Job, JobStatus, When
@@ -44,6 +46,22 @@ def queue(row: Sequence[Any]) -> Queue:
 
 def settings_text(settings: QueueSettings) -> str:
     return msgspec.json.encode(settings).decode()
+
+
+def json_text(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def assignment(row: Sequence[Any]) -> Assignment:
+    return Assignment(
+        queue=row[0],
+        worker=row[1],
+        project=row[2],
+        weight=row[3],
+        is_active=row[4],
+        created_at=row[5],
+        updated_at=row[6],
+    )
 
 
 def taker(row: asyncpg.Record) -> Taker:
@@ -171,6 +189,11 @@ def worker(row: asyncpg.Record, now: datetime) -> Worker:
         registered_at=row["registered_at"],
         updated_at=row["updated_at"],
     )
+
+
+def uuid(number: int) -> UUID:
+    """The driver's own kind of UUID, made and sent in half the time of the standard library's."""
+    return pgproto.UUID(number.to_bytes(16))
 
 
 def instant(when: When | None) -> datetime | None:

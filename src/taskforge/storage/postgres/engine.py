@@ -2,22 +2,26 @@
 
 from collections.abc import Callable
 
+from taskforge.domain.audit import Note
 from taskforge.domain.queue import DeleteQueue, Queue, QueueChange
 from taskforge.storage.postgres import partitions
+from taskforge.storage.postgres.cabinet import Cabinet
 from taskforge.storage.postgres.inserter import Inserter
 from taskforge.storage.postgres.keeper import Keeper
 
 
-class PostgresEngine(Inserter, Keeper):
-    """Implements `taskforge.storage.engine.Engine`. Each base class is one role, in a file of its own."""
+class PostgresEngine(Inserter, Keeper, Cabinet):
+    """Implements the protocols `Engine`, `Transactional` and `Cabinet` of `taskforge.storage`.
+
+    Each base class is one role, in a file of its own."""
 
     async def open(self, *, migrate: bool = True) -> None:
         await super().open(migrate=migrate)
         if self.bound_now() is None:
             await partitions.make_ahead(self, await self.now())
 
-    async def change_queue(self, project: int, change: QueueChange) -> Queue:
-        queue = await super().change_queue(project, change)
+    async def change_queue(self, project: int, change: QueueChange, note: Note | None = None) -> Queue:
+        queue = await super().change_queue(project, change, note)
         if isinstance(change, DeleteQueue):
             await self.cancel_deleted(1_000)
         return queue

@@ -15,7 +15,6 @@ from taskforge.domain.log import NewLine, split
 from taskforge.domain.outcome import (
     Cancel,
     DeadLetter,
-    Ending,
     Fail,
     Finish,
     HandBack,
@@ -25,6 +24,7 @@ from taskforge.domain.outcome import (
     Snooze,
     Succeed,
     Transition,
+    is_ending,
 )
 from taskforge.storage.postgres import codec
 from taskforge.storage.postgres.claimer import Claimer
@@ -46,8 +46,10 @@ class Finisher(Claimer):
         first: dict[UUID, Finish] = {}
         for finish in finishes:
             first.setdefault(finish.fence, finish)
-        ending = [finish for finish in first.values() if isinstance(finish.transition, Ending)]
-        living = [finish for finish in first.values() if not isinstance(finish.transition, Ending)]
+        ending: list[Finish] = []
+        living: list[Finish] = []
+        for finish in first.values():
+            (ending if is_ending(finish.transition) else living).append(finish)
         calls = []
         if ending:
             calls.append(self._end(ending, lapsed=lapsed))
@@ -62,15 +64,15 @@ class Finisher(Claimer):
         results, errors, reasons = [], [], []
         for finish in finishes:
             result = error = reason = None
-            match finish.transition:
-                case Succeed(value):
-                    result = None if value is None else value.decode()
-                case Fail(info, why):
-                    error, reason = codec.error_text(info), why
-                case Cancel(why):
-                    reason = why
-                case _:
-                    raise AssertionError(finish.transition)
+            transition = finish.transition
+            if type(transition) is Succeed:
+                result = None if transition.result is None else transition.result.decode()
+            elif type(transition) is Fail:
+                error, reason = codec.error_text(transition.error), transition.reason
+            elif type(transition) is Cancel:
+                reason = transition.reason
+            else:
+                raise AssertionError(transition)
             results.append(result)
             errors.append(error)
             reasons.append(reason)

@@ -7,7 +7,8 @@ import msgspec
 
 from taskforge.domain.limiter import Adaptive, BucketState, Grant, is_due, judge, settle, take
 from taskforge.domain.queue import QueueSettings
-from taskforge.storage.postgres.store import Connection, Store
+from taskforge.storage.postgres.connections import Connection
+from taskforge.storage.postgres.store import Store
 
 
 class Gate(msgspec.Struct):

@@ -1,16 +1,20 @@
 """Puts jobs into the store. Concurrent callers share statements and commits."""
 
 import asyncio
-from collections.abc import Sequence
+import itertools
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any
 from uuid import UUID
 
 import msgspec
 
+from taskforge.domain import trail
 from taskforge.domain.errors import KeyTaken, NotFound, StoreUnavailable
-from taskforge.domain.ids import fence_of
 from taskforge.domain.job import Inserted, NewJob, Refused, refusal
 from taskforge.domain.queue import Queue
+from taskforge.domain.trail import Entry
 from taskforge.storage.catalog import Catalog
 from taskforge.storage.postgres import codec
 from taskforge.storage.postgres.store import Store
@@ -20,7 +24,8 @@ Wanted = tuple[int, NewJob, UUID]
 """A job with its project and its id."""
 Kind = tuple[int, str, str, int, str]
 """(project, queue, job type, priority, requires): jobs alike in these go to the same lane."""
-Targets = dict[Kind, NotFound | tuple[Queue, int | None]]
+Target = NotFound | tuple[Queue, int | None]
+"""The queue and the lane, or why there is none."""
 UNIQUE, IDEMPOTENT = 0, 1
 MOST_IN_ONE_STATEMENT = 5_000
 
@@ -28,47 +33,62 @@ MOST_IN_ONE_STATEMENT = 5_000
 class Inserter(Store):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._queued: list[tuple[int, Sequence[NewJob], asyncio.Future[list[Answer]]]] = []
+        self._queued: deque[tuple[int, Sequence[NewJob], asyncio.Future[list[Answer]]]] = deque()
+        self._busy = False
         self._flushing: asyncio.Task[None] | None = None
 
     async def insert(self, project: int, jobs: Sequence[NewJob]) -> list[Answer]:
         if not jobs:
             return []
         if len(jobs) > MOST_IN_ONE_STATEMENT:
+            if any(job.note is not None for job in jobs):
+                return await self._insert_as_one(project, jobs)
             answers: list[Answer] = []
             for start in range(0, len(jobs), MOST_IN_ONE_STATEMENT):
                 answers += await self.insert(project, jobs[start : start + MOST_IN_ONE_STATEMENT])
             return answers
-        answer: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
-        self._queued.append((project, jobs, answer))
-        # Whoever comes while a statement is under way waits for the next one, and shares it.
-        if self._flushing is None or self._flushing.done():
+        if self._busy:
+            # Whoever comes while a statement is under way waits for the next one, and shares it.
+            answer: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
+            self._queued.append((project, jobs, answer))
+            return await answer
+        self._busy = True
+        try:
+            return await self._insert([(project, job) for job in jobs])
+        finally:
+            self._next()
+
+    def _next(self) -> None:
+        """A statement has ended: those who came meanwhile are next."""
+        self._busy = bool(self._queued)
+        if self._busy:
             self._flushing = asyncio.get_running_loop().create_task(self._flush())
-        return await answer
 
     async def _flush(self) -> None:
-        while self._queued:
+        try:
             group: list[tuple[int, Sequence[NewJob], asyncio.Future[list[Answer]]]] = []
             size = 0
             while self._queued and (not group or size + len(self._queued[0][1]) <= MOST_IN_ONE_STATEMENT):
-                group.append(self._queued.pop(0))
+                group.append(self._queued.popleft())
                 size += len(group[-1][1])
-            wanted = [(project, job) for project, jobs, _ in group for job in jobs]
             try:
-                answers = await self._insert(wanted)
+                answers = await self._insert([(project, job) for project, jobs, _ in group for job in jobs])
             except Exception as error:  # noqa: BLE001 - every caller of the group hears of it
                 for _, _, future in group:
                     if not future.done():
                         future.set_exception(error)
-                continue
+                return
             start = 0
             for _, jobs, future in group:
                 if not future.done():
                     future.set_result(answers[start : start + len(jobs)])
                 start += len(jobs)
+        finally:
+            self._next()
 
     async def _insert(self, wanted: list[tuple[int, NewJob]]) -> list[Answer]:
-        identified = [(project, job, job.id or self.mint()) for project, job in wanted]
+        fresh = self.mint.many(len(wanted))
+        identified = [(project, job, job.id or codec.uuid(number)) for (project, job), number in zip(wanted, fresh, strict=True)]
         # The ids make a repetition harmless: what an attempt with a lost answer stored is found again, not stored twice.
         for attempt in range(3):
             try:
@@ -82,71 +102,108 @@ class Inserter(Store):
     async def insert_within(self, connection: Any, project: int, jobs: Sequence[NewJob]) -> list[Answer]:
         """Insert inside the caller's own transaction on an asyncpg connection: the jobs exist if and when it commits."""
         identified = [(project, job, job.id or self.mint()) for job in jobs]
-        return await self._insert_identified(identified, connection, again=False)
+        return await self._insert_within(connection, identified, again=False)
+
+    async def _insert_as_one(self, project: int, jobs: Sequence[NewJob]) -> list[Answer]:
+        """More than a statement takes, all or nothing: one entry in the audit log tells of all of them."""
+        identified = [(project, job, job.id or self.mint()) for job in jobs]
+        tries = itertools.count()
+
+        async def once() -> list[Answer]:
+            async with self.transaction() as connection:
+                return await self._insert_within(connection, identified, again=next(tries) > 0)
+
+        answers = await self.until_undisturbed(once)
+        self.signals.send()
+        return answers
+
+    async def _insert_within(self, connection: Any, jobs: list[Wanted], *, again: bool) -> list[Answer]:
+        answers: list[Answer] = []
+        for start in range(0, len(jobs), MOST_IN_ONE_STATEMENT):
+            answers += await self._insert_identified(jobs[start : start + MOST_IN_ONE_STATEMENT], connection, again=again)
+        await self.enter(connection, trail.jobs_inserted(_stored(jobs, answers)))
+        return answers
 
     async def _insert_identified(self, jobs: list[Wanted], within: Any | None, *, again: bool) -> list[Answer]:
+        kinds = [(project, job.queue, job.job_type, job.priority, job.requires) for project, job, _ in jobs]
         newer_than: int | None = None
         while True:
-            catalog, targets = await self._targets(jobs, newer_than)
+            catalog, by_kind = await self._targets(set(kinds), newer_than)
+            targets = [by_kind[kind] for kind in kinds]
             answers, accepted = _check(jobs, targets)
-            rich = again or any(not _is_plain(jobs[index][1]) for index in accepted)
-            columns = _columns(jobs, targets, accepted)
             if not accepted:
                 done = await self.value(_VERSION) == catalog.version
             elif within is not None:
                 done = await self._store_rich(within, catalog, jobs, targets, accepted, answers)
-            elif rich:
+            elif again or not all(map(_is_plain, [jobs[index][1] for index in accepted])):
                 async with self.transaction() as connection:
                     done = await self._store_rich(connection, catalog, jobs, targets, accepted, answers)
+                    if done:
+                        await self.enter(connection, trail.jobs_inserted(_stored(jobs, answers)))
             else:
-                done = await self._store_plain(catalog, columns)
                 for index in accepted:
                     answers[index] = Inserted(jobs[index][2])
+                noted = any([job.note is not None for _, job, _ in jobs])  # noqa: C419 - twice as fast as a generator
+                entries = trail.jobs_inserted(_stored(jobs, answers)) if noted else []
+                if await self._store_plain(catalog, _columns(jobs, targets, accepted), entries):
+                    return answers
+                done = False
             if done:
                 if accepted:
                     self.signals.send()
                 return answers
             newer_than = catalog.version
 
-    async def _targets(self, jobs: list[Wanted], newer_than: int | None) -> tuple[Catalog, Targets]:
-        """Where jobs of each kind go, found out once for all of them; the first of a new kind makes its lane."""
+    async def _targets(self, kinds: set[Kind], newer_than: int | None) -> tuple[Catalog, dict[Kind, Target]]:
+        """Where jobs of each kind go; the first of a new kind makes its lane."""
         catalog = await self.catalog(newer_than=newer_than)
         queues: dict[Kind, Queue | NotFound] = {}
-        for project, job, _ in jobs:
-            kind = _kind(project, job)
-            if kind not in queues:
-                try:
-                    queues[kind] = catalog.queue_named(project, job.queue)
-                except NotFound as error:
-                    queues[kind] = error
+        for kind in kinds:
+            try:
+                queues[kind] = catalog.queue_named(kind[0], kind[1])
+            except NotFound as error:
+                queues[kind] = error
         keys = {kind: (queue.number, *kind[2:]) for kind, queue in queues.items() if isinstance(queue, Queue)}
         catalog = await self.lane_numbers(set(keys.values()))
         return catalog, {
             kind: queue if isinstance(queue, NotFound) else (queue, catalog.lane(keys[kind])) for kind, queue in queues.items()
         }
 
-    async def _store_plain(self, catalog: Catalog, columns: list[list[Any]]) -> bool:
+    async def _store_plain(self, catalog: Catalog, columns: list[list[Any]], entries: Sequence[Entry]) -> bool:
         ids, fences, lanes, budgets, payloads = columns
+        arguments: list[Any] = [*columns, catalog.version, self.bound_now()]
+        text, alike = self.sql("insert_plain"), lanes.count(lanes[0]) == len(lanes) and budgets.count(budgets[0]) == len(budgets)
+        if alike:
+            lane = catalog.lanes[lanes[0]]
+            arguments = [ids, fences, payloads, catalog.version, self.bound_now(), lane.number]
+            arguments += [lane.project, lane.queue, lane.job_type, lane.priority, lane.requires or None, budgets[0]]
+            text = self.sql("insert_alike")
+        tells = alike and len(ids) == 1 and self.signals.may_ride()
+        if tells:
+            arguments.append(self.signals.channel)
+            text += f"\nreturning pg_notify(${len(arguments)}, '')"
+        if entries:
+            arguments.append(codec.json_text(entries))
+            text = self._noted(text, version=4 if alike else 6, now=5 if alike else 7, entries=len(arguments))
         async with self.connection() as connection:
-            # Columns that are the same throughout go as one value: the driver checks every element of an array.
-            status = await connection.execute(
-                self.sql("insert_plain"),
-                ids,
-                fences,
-                *codec.shared(lanes),
-                *codec.shared(budgets),
-                payloads,
-                catalog.version,
-                self.bound_now(),
-            )
-        return status != "INSERT 0 0"
+            with self.signals.riding() if tells else nullcontext():
+                status = await connection.execute(text, *arguments)
+        stored: bool = status != "INSERT 0 0"
+        if stored and not tells:
+            self.signals.send()
+        return stored
+
+    def _noted(self, text: str, *, version: int, now: int, entries: int) -> str:
+        """The statement with one that leaves audit entries in front of it; given are the places of what both need."""
+        noted = self.sql("note_inserts").replace("$version", f"${version}").replace("$now", f"${now}")
+        return noted.replace("$entries", f"${entries}") + ",\n" + text.removeprefix("with ")
 
     async def _store_rich(
         self,
         connection: Any,
         catalog: Catalog,
         jobs: list[Wanted],
-        targets: Targets,
+        targets: list[Target],
         accepted: list[int],
         answers: list[Answer],
     ) -> bool:
@@ -164,7 +221,7 @@ class Inserter(Store):
         return True
 
     async def _store_facts(
-        self, connection: Any, jobs: list[Wanted], targets: Targets, remaining: list[int], answers: list[Answer]
+        self, connection: Any, jobs: list[Wanted], targets: list[Target], remaining: list[int], answers: list[Answer]
     ) -> None:
         rich = [jobs[index][1] for index in remaining]
         rows = await connection.fetch(
@@ -248,16 +305,18 @@ class Inserter(Store):
 _VERSION = "select version from taskforge.catalog"
 
 
-def _kind(project: int, job: NewJob) -> Kind:
-    return (project, job.queue, job.job_type, job.priority, job.requires)
+def _stored(jobs: list[Wanted], answers: list[Answer]) -> Iterator[Wanted]:
+    """Those that were really stored."""
+    for wanted, answer in zip(jobs, answers, strict=True):
+        if isinstance(answer, Inserted) and not answer.existed:
+            yield wanted
 
 
-def _check(jobs: list[Wanted], targets: Targets) -> tuple[list[Any], list[int]]:
+def _check(jobs: list[Wanted], targets: list[Target]) -> tuple[list[Any], list[int]]:
     """Each job's refusal, or None for those that may be stored, whose indexes come second."""
     answers: list[Answer | None] = []
     accepted = []
-    for index, (project, job, _) in enumerate(jobs):
-        target = targets[_kind(project, job)]
+    for index, ((_, job, _), target) in enumerate(zip(jobs, targets, strict=True)):
         error = target if isinstance(target, NotFound) else refusal(job, target[0])
         answers.append(None if error is None else Refused(error))
         if error is None:
@@ -265,14 +324,14 @@ def _check(jobs: list[Wanted], targets: Targets) -> tuple[list[Any], list[int]]:
     return answers, accepted
 
 
-def _columns(jobs: list[Wanted], targets: Targets, indexes: list[int]) -> list[list[Any]]:
+def _columns(jobs: list[Wanted], targets: list[Target], indexes: list[int]) -> list[list[Any]]:
     ids, fences, lanes, budgets, payloads = [], [], [], [], []
     for index in indexes:
-        project, job, identifier = jobs[index]
-        target = targets[_kind(project, job)]
+        _, job, identifier = jobs[index]
+        target = targets[index]
         assert not isinstance(target, NotFound)
         ids.append(identifier)
-        fences.append(fence_of(identifier, 1))
+        fences.append(codec.uuid(identifier.int | 1))
         lanes.append(target[1])
         budgets.append(job.max_attempts or target[0].settings.max_attempts)
         payloads.append(job.payload.decode())

@@ -10,7 +10,8 @@ from datetime import UTC, datetime, timedelta
 import asyncpg
 
 from taskforge.domain.ids import first_id_at
-from taskforge.storage.postgres.store import Connection, Store
+from taskforge.storage.postgres.connections import Connection
+from taskforge.storage.postgres.store import Store
 
 TABLES = ("jobs", "finished", "executions", "logs", "job_tags")
 DAYS_AHEAD = 3

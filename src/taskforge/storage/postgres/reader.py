@@ -4,47 +4,48 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from taskforge.domain.errors import NotFound, nearest
+from taskforge.domain.errors import EventsGone, NotFound, nearest
 from taskforge.domain.execution import Execution
 from taskforge.domain.ids import fence_of, job_of
 from taskforge.domain.job import Job, JobStatus
 from taskforge.domain.log import Level, Line
-from taskforge.domain.query import Event, JobFilter, Page, check_filter, check_page
+from taskforge.domain.query import Event, Events, JobFilter, Page, check_filter, check_page, event_position
 from taskforge.storage.catalog import Catalog
 from taskforge.storage.postgres import codec
-from taskforge.storage.postgres.registrar import Registrar
+from taskforge.storage.postgres.assigner import Assigner
+from taskforge.storage.postgres.connections import Connection
 
+NEVER = 2**63 - 1  # a transaction behind every other
 _LIVE = {JobStatus.PENDING: "ready", JobStatus.SCHEDULED: "waiting", JobStatus.PROCESSING: "running"}
 
 
-class Reader(Registrar):
+class Reader(Assigner):
     async def get(self, projects: Sequence[int], jobs: Sequence[UUID]) -> list[Job]:
-        found = await self._jobs(list(projects), list(jobs))
+        async with self.reading(projects) as connection:
+            found = await self._jobs(connection, list(projects), list(jobs))
         return [found[job] for job in dict.fromkeys(jobs) if job in found]
 
     async def list_jobs(self, projects: Sequence[int], wanted: JobFilter, page: Page) -> list[Job]:
         check_filter(wanted)
         check_page(page)
-        async with self.connection() as connection:
+        async with self.reading(projects) as connection:
             catalog = await self.read_catalog(connection)
             text, arguments = Listing(catalog, projects, wanted, page).build()
-            rows = await connection.fetch(self.in_schema(text), *arguments)
-        ids = [row[0] for row in rows]
-        found = await self._jobs(list(projects), ids)
+            ids = [row[0] for row in await connection.fetch(self.in_schema(text), *arguments)]
+            found = await self._jobs(connection, list(projects), ids)
         return [found[job] for job in ids if job in found]
 
-    async def _jobs(self, projects: list[int], jobs: list[UUID]) -> dict[UUID, Job]:
-        async with self.connection() as connection:
-            rows = await connection.fetch(
-                self.in_schema("select * from taskforge.jobs_now where id = any ($1::uuid[]) and project = any ($2::int[])"),
-                jobs,
-                projects,
-            )
-            catalog = await self.read_catalog(connection) if rows else None
+    async def _jobs(self, connection: Connection, projects: list[int], jobs: list[UUID]) -> dict[UUID, Job]:
+        rows = await connection.fetch(
+            self.in_schema("select * from taskforge.jobs_now where id = any ($1::uuid[]) and project = any ($2::int[])"),
+            jobs,
+            projects,
+        )
+        catalog = await self.read_catalog(connection) if rows else None
         return {} if catalog is None else {row["id"]: codec.job(row, catalog) for row in rows}
 
     async def executions(self, projects: Sequence[int], job: UUID) -> list[Execution]:
-        rows = await self.fetch("executions", job, list(projects))
+        rows = await self.read(projects, "executions", job, list(projects))
         return [
             Execution(
                 id=fence_of(job, row["epoch"]),
@@ -65,7 +66,7 @@ class Reader(Registrar):
         ]
 
     async def active_executions(self, projects: Sequence[int], *, timed_out: bool, limit: int) -> list[Execution]:
-        rows = await self.fetch("active_executions", list(projects), timed_out, limit, self.bound_now())
+        rows = await self.read(projects, "active_executions", list(projects), timed_out, limit, self.bound_now())
         return [
             Execution(
                 id=row["fence"],
@@ -82,7 +83,7 @@ class Reader(Registrar):
         ]
 
     async def logs(self, projects: Sequence[int], job: UUID, *, least: Level, after: int, limit: int, offset: int) -> list[Line]:
-        rows = await self.fetch("logs", job, list(projects), int(least), after, limit, offset)
+        rows = await self.read(projects, "logs", job, list(projects), int(least), after, limit, offset)
         return [
             Line(
                 row["number"],
@@ -95,9 +96,27 @@ class Reader(Registrar):
             for row in rows
         ]
 
-    async def events(self, after: int, limit: int) -> list[Event]:
-        rows = await self.fetch("events", after, limit)
-        return [Event(row["number"], row["project"], row["topic"], row["queue"], tuple(row["jobs"]), row["at"]) for row in rows]
+    async def events(self, after: str | None, limit: int) -> Events:
+        position = (NEVER, 0) if after is None else event_position(after, 2)
+        rows = await self.fetch("events", *position, limit)
+        if after is None:
+            return Events([], f"{rows[0]['horizon']}.0")
+        if rows[0]["gone"]:
+            raise EventsGone(after)
+        found = [
+            Event(
+                f"{row['xact']}.{row['number']}",
+                row["project"],
+                row["topic"],
+                row["queue"],
+                tuple(row["jobs"]),
+                row["at"],
+                row["worker"],
+            )
+            for row in rows
+            if row["xact"] is not None
+        ]
+        return Events(found, found[-1].cursor if found else after)
 
 
 class Listing:

@@ -7,9 +7,11 @@ from uuid import UUID
 import asyncpg
 import msgspec
 
+from taskforge.domain import trail
+from taskforge.domain.audit import Note
 from taskforge.domain.errors import Conflict, LeaseLost, NotFound
 from taskforge.domain.ids import uuid_from_int
-from taskforge.domain.query import QueueStats
+from taskforge.domain.query import QueueStats, WorkerTotals
 from taskforge.domain.queue import (
     CreateQueue,
     DeleteQueue,
@@ -19,18 +21,19 @@ from taskforge.domain.queue import (
     UpdateQueue,
     check_dead_letter,
     check_queue,
+    queue_topic,
 )
-from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, UpdateWorker, Worker, check_worker
+from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, UpdateWorker, Worker, check_worker, worker_topic
 from taskforge.storage.catalog import Catalog
 from taskforge.storage.postgres import codec
+from taskforge.storage.postgres.connections import Connection
 from taskforge.storage.postgres.steward import Steward
-from taskforge.storage.postgres.store import Connection
 
 
 class Registrar(Steward):
     # --- Queues ---
 
-    async def change_queue(self, project: int, change: QueueChange) -> Queue:
+    async def change_queue(self, project: int, change: QueueChange, note: Note | None = None) -> Queue:
         try:
             async with self.transaction() as connection:
                 # The catalog's row is the lock under which queues change: what is checked here cannot change before the commit.
@@ -45,10 +48,14 @@ class Registrar(Steward):
                         number = await self._delete(connection, catalog, project, change)
                     case _:
                         assert_never(change)
+                before, after = catalog.queues.get(number), (await self.read_catalog(connection)).queues[number]
+                await self.announce(connection, project, queue_topic(before, after), queue=number)
+                if note is not None:
+                    await self.enter(connection, [trail.queue_changed(note, before, after)])
         finally:
             self.forget_catalog()
         self.signals.send()
-        return (await self.catalog()).queues[number]
+        return after
 
     async def _create(self, connection: Connection, catalog: Catalog, project: int, change: CreateQueue) -> int:
         check_queue(change)
@@ -118,14 +125,14 @@ class Registrar(Steward):
             check_dead_letter(queue, settings.dead_letter_queue_id, catalog.dead_letter_targets_of(project))
 
     async def queues(self, projects: Sequence[int]) -> list[Queue]:
-        async with self.connection() as connection:
+        async with self.reading(projects) as connection:
             catalog = await self.read_catalog(connection)
         live = [queue for queue in catalog.queues.values() if queue.project in projects and queue.deleted_at is None]
         return sorted(live, key=lambda queue: (queue.name, queue.id))
 
     async def stats(self, projects: Sequence[int]) -> list[QueueStats]:
         now = await self.now()
-        rows = await self.fetch("stats", list(projects))
+        rows = await self.read(projects, "stats", list(projects))
         return [
             QueueStats(
                 queue=row["name"],
@@ -195,10 +202,13 @@ class Registrar(Steward):
             if busy:
                 raise Conflict(f"worker incarnation {incarnation} still runs {busy} jobs; drain it first")
 
-    async def update_worker(self, project: int, change: UpdateWorker) -> Worker:
+    async def update_worker(self, project: int, change: UpdateWorker, note: Note | None = None) -> Worker:
         check_worker(change)
         async with self.transaction() as connection:
-            rows = await connection.fetch(
+            # Locked first, so that what is read here cannot change before the commit.
+            await connection.execute(self.sql("lock_worker"), change.worker, project)
+            before = await self._latest(connection, project, change.worker)
+            await connection.execute(
                 self.sql("update_worker"),
                 change.worker,
                 project,
@@ -208,12 +218,24 @@ class Registrar(Steward):
                 change.drain_mode,
                 self.bound_now(),
             )
-            if not rows:
-                raise NotFound("worker", str(change.worker))
             await self.raise_version(connection)
+            after = await self._latest(connection, project, change.worker)
+            await self.announce(connection, project, worker_topic(before, after), worker=after.id)
+            if note is not None:
+                await self.enter(connection, [trail.worker_changed(note, before, after)])
         self.forget_catalog()
-        return next(worker for worker in reversed(await self.workers([project])) if worker.id == change.worker)
+        return after
+
+    async def _latest(self, connection: Connection, project: int, identity: UUID) -> Worker:
+        for row in reversed(await connection.fetch(self.sql("workers"), [project], self.bound_now())):
+            if row["id"] == identity:
+                return codec.worker(row, row["now"])
+        raise NotFound("worker", str(identity))
 
     async def workers(self, projects: Sequence[int]) -> list[Worker]:
-        rows = await self.fetch("workers", list(projects), self.bound_now())
+        rows = await self.read(projects, "workers", list(projects), self.bound_now())
         return [codec.worker(row, row["now"]) for row in rows]
+
+    async def worker_totals(self, projects: Sequence[int]) -> list[WorkerTotals]:
+        rows = await self.read(projects, "worker_totals", list(projects))
+        return [WorkerTotals(row["worker"], row["completed"], row["failed"]) for row in rows]

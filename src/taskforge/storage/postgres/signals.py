@@ -1,12 +1,15 @@
 """Wake-ups: NOTIFY sent debounced after commits, LISTEN on a connection of its own. A hint only; polling is the correctness path.
 
 NOTIFY inside each insert would serialise the commits of the whole cluster, so a process sends at most one every few
-milliseconds, however many jobs it enqueues.
+milliseconds, however many jobs it enqueues. The first single job after a pause carries its NOTIFY itself, which spares an idle
+worker the wait for one sent separately (0.2 ms); once that takes long, as it does when many processes do the same, nobody here
+does so for a second.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
 DEBOUNCE_SECONDS = 0.005
 RECONNECT_SECONDS = 1.0
 SOONEST_SECONDS = 0.001
+SLOW_RIDE_SECONDS = 0.005
+NO_RIDE_SECONDS = 1.0
 
 
 # A wake-up need not survive a crash, so its commit does not wait for the disk.
@@ -30,6 +35,7 @@ class Signals:
         self._listening: asyncio.Task[None] | None = None
         self._sending: asyncio.Task[None] | None = None
         self._wanted = False
+        self._rides_from = 0.0  # when an insert may carry the next NOTIFY
         self._alarm: asyncio.TimerHandle | None = None
         self.hears = False  # whether LISTEN works just now
 
@@ -61,6 +67,21 @@ class Signals:
         self._wanted = True
         if self._sending is None or self._sending.done():
             self._sending = asyncio.get_running_loop().create_task(self._send())
+
+    def may_ride(self) -> bool:
+        """Whether an insert should carry its NOTIFY itself: nothing was sent just before."""
+        sending = self._sending is not None and not self._sending.done()
+        return not sending and not self._store.poll_only and time.monotonic() >= self._rides_from
+
+    @contextlib.contextmanager
+    def riding(self) -> Iterator[None]:
+        """Around an insert that does."""
+        started = time.monotonic()
+        self._rides_from = started + NO_RIDE_SECONDS  # until it is known how long this takes
+        yield
+        now = time.monotonic()
+        self._rides_from = now + (DEBOUNCE_SECONDS if now - started < SLOW_RIDE_SECONDS else NO_RIDE_SECONDS)
+        self._wake()
 
     def wake_in(self, seconds: float) -> None:
         """A rate limit lets the next job through then: this process looks again, without waiting for its poll."""

@@ -9,6 +9,8 @@ from uuid import UUID
 import asyncpg
 import msgspec
 
+from taskforge.domain import trail
+from taskforge.domain.audit import Note
 from taskforge.domain.changes import (
     AskToStop,
     Changed,
@@ -28,8 +30,8 @@ from taskforge.domain.ids import created_at, epoch_of, fence_of
 from taskforge.domain.job import JobStatus, Refused
 from taskforge.storage.catalog import Catalog, LaneKey
 from taskforge.storage.postgres import codec
+from taskforge.storage.postgres.connections import Connection
 from taskforge.storage.postgres.finisher import Finisher
-from taskforge.storage.postgres.store import Connection
 
 AT_ONCE = 500
 LOCATE_TRIES = 50
@@ -42,23 +44,32 @@ class Located(msgspec.Struct, frozen=True):
 
 
 class Steward(Finisher):
-    async def change(self, projects: Sequence[int], jobs: Sequence[UUID], change: JobChange) -> list[Changed | Refused]:
+    async def change(
+        self, projects: Sequence[int], jobs: Sequence[UUID], change: JobChange, note: Note | None = None
+    ) -> list[Changed | Refused]:
         check_change(change)
-        return await self.change_standing(projects, dict.fromkeys(jobs), jobs, change)
+        return await self.change_standing(projects, dict.fromkeys(jobs), jobs, change, note)
 
     async def change_standing(
-        self, projects: Sequence[int], fences: Mapping[UUID, UUID | None], jobs: Sequence[UUID], change: JobChange
+        self,
+        projects: Sequence[int],
+        fences: Mapping[UUID, UUID | None],
+        jobs: Sequence[UUID],
+        change: JobChange,
+        note: Note | None = None,
     ) -> list[Changed | Refused]:
         """Change jobs that still stand where the caller saw them: a job whose fence is not the given one has moved on."""
         answers: dict[UUID, Changed | Refused] = {}
         distinct = list(dict.fromkeys(jobs))
-        for start in range(0, len(distinct), AT_ONCE):
-            some = {job: fences[job] for job in distinct[start : start + AT_ONCE]}
-            answers |= await self.until_undisturbed(partial(self._change_some, projects, some, change))
+        # One entry in the audit log tells of all of them, so they change in one transaction.
+        at_once = AT_ONCE if note is None else max(1, len(distinct))
+        for start in range(0, len(distinct), at_once):
+            some = {job: fences[job] for job in distinct[start : start + at_once]}
+            answers |= await self.until_undisturbed(partial(self._change_some, projects, some, change, note))
         return [answers[job] for job in jobs]
 
     async def _change_some(
-        self, projects: Sequence[int], fences: Mapping[UUID, UUID | None], change: JobChange
+        self, projects: Sequence[int], fences: Mapping[UUID, UUID | None], change: JobChange, note: Note | None
     ) -> dict[UUID, Changed | Refused]:
         answers: dict[UUID, Changed | Refused] = {}
         simple: list[tuple[Located, Move]] = []
@@ -88,6 +99,14 @@ class Steward(Finisher):
                 except TaskForgeError as error:
                     answers[job] = Refused(error)
             await self._carry_out(connection, simple)
+            if note is not None:
+                changed = [
+                    (located[job].facts["project"], located[job].standing.status, answer)
+                    for job, answer in answers.items()
+                    if isinstance(answer, Changed)
+                ]
+                entry = trail.jobs_changed(note, changed)
+                await self.enter(connection, [] if entry is None else [entry])
         if placed:
             self.look_from_head()
             self.signals.send()

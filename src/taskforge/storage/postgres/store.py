@@ -4,22 +4,23 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
 
 import asyncpg
-from asyncpg.pool import PoolConnectionProxy
 
 from taskforge.domain.errors import LeaseLost, StoreUnavailable, StoreUnsuitable
 from taskforge.domain.ids import IdMint
+from taskforge.domain.trail import Entry
 from taskforge.storage.catalog import Catalog, Lane, LaneKey, Taker
 from taskforge.storage.postgres import codec, migrator
+from taskforge.storage.postgres.connections import Borrowed, Connection, Connections, Disturbed, away
 from taskforge.storage.postgres.signals import Signals
+from taskforge.storage.postgres.wall import Wall
 from taskforge.storage.statements import statement
 
-Connection = PoolConnectionProxy
 T = TypeVar("T")
 DISTURBED_TRIES = 6
 
@@ -44,26 +45,9 @@ async def _as_it_is(_: object) -> None:
     """Our statements leave nothing behind in a session; the driver's own reset would cost a round trip for each of them."""
 
 
-_AWAY = (
-    OSError,
-    TimeoutError,
-    asyncpg.InterfaceError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.OperatorInterventionError,  # shutdowns, cancelled statements
-    asyncpg.InsufficientResourcesError,  # too many connections, disk full, out of memory
-    asyncpg.LockNotAvailableError,
-    asyncpg.TransactionRollbackError,  # deadlocks, serialisation
-    asyncpg.IdleInTransactionSessionTimeoutError,
-    asyncpg.PostgresIOError,
-    asyncpg.InternalClientError,
-)
-
-
-class Disturbed(StoreUnavailable):
-    """A deadlock or a conflict with another transaction: everything was rolled back."""
-
-
 class Store:
+    side_by_side = True
+
     def __init__(
         self,
         url: str,
@@ -72,17 +56,20 @@ class Store:
         clock: Callable[[], datetime] | None = None,
         poll_only: bool = False,
         pool_size: int = 6,
+        walled: bool = False,
     ) -> None:
         """`poll_only` is for a transaction-mode pooler: no prepared statements, no session settings, no LISTEN.
 
-        `clock` replaces the database's clock, for tests.
+        `walled` lets reads see no project but those they name, by row-level security. `clock` replaces the database's clock, for
+        tests.
         """
         self.url = url
         self.schema = schema
         self.poll_only = poll_only
         self._clock = clock
         self._pool_size = pool_size
-        self._pool: asyncpg.Pool | None = None
+        self._wall = Wall(schema) if walled else None
+        self._connections: Connections | None = None
         self._catalog: Catalog | None = None
         self._takers: dict[UUID, Taker] = {}
         self._offset = 0  # milliseconds by which the store's clock is ahead of ours
@@ -94,7 +81,7 @@ class Store:
 
     async def open(self, *, migrate: bool = True) -> None:
         with away():
-            self._pool = await asyncpg.create_pool(
+            pool = await asyncpg.create_pool(
                 self.url,
                 min_size=1,
                 max_size=self._pool_size,
@@ -106,12 +93,15 @@ class Store:
                 timeout=10,
                 command_timeout=60,
             )
+        self._connections = Connections(pool)
         try:
             async with self.connection() as connection:
                 self._check_server(connection)
                 if migrate:
                     await migrator.migrate(connection, self.schema)
                 await migrator.check(connection, self.schema)
+                if self._wall is not None and not await self._wall.stands(connection):
+                    self._wall = None
             await self.now()
         except BaseException:
             await self.close()
@@ -119,18 +109,22 @@ class Store:
 
     async def close(self) -> None:
         await self.signals.stop()
-        if self._pool is not None:
-            pool, self._pool = self._pool, None
+        if self._connections is not None:
+            connections, self._connections = self._connections, None
             try:
-                await asyncio.wait_for(pool.close(), 10)
-            except (TimeoutError, *_AWAY):
-                pool.terminate()
+                with away():
+                    await asyncio.wait_for(connections.close(), 10)
+            except StoreUnavailable:
+                connections.terminate()
 
     @staticmethod
     def _check_server(connection: Connection) -> None:
         version = connection.get_server_version()
         if version.major < 15:
             raise StoreUnsuitable(f"PostgreSQL {version.major} is too old; TaskForge needs 15 or newer")
+
+    async def is_superuser(self) -> bool:
+        return bool(await self.value("select usesuper from pg_user where usename = current_user"))
 
     # --- Time ---
 
@@ -164,13 +158,10 @@ class Store:
     def in_schema(self, text: str) -> str:
         return text if self.schema == "taskforge" else text.replace("taskforge.", f'"{self.schema}".')
 
-    @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
-        if self._pool is None:
+    def connection(self) -> AbstractAsyncContextManager[Connection]:
+        if self._connections is None:
             raise StoreUnavailable("the engine is not open")
-        with away():
-            async with self._pool.acquire(timeout=10) as connection:
-                yield connection
+        return Borrowed(self._connections)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
@@ -180,6 +171,23 @@ class Store:
     async def fetch(self, name: str, *arguments: Any) -> list[asyncpg.Record]:
         async def once() -> list[asyncpg.Record]:
             async with self.connection() as connection:
+                return await connection.fetch(self.sql(name), *arguments)
+
+        return await self.until_undisturbed(once)
+
+    @asynccontextmanager
+    async def reading(self, projects: Sequence[int]) -> AsyncIterator[Connection]:
+        """A connection for what these projects may see; behind the wall, if there is one, it shows nothing else."""
+        async with self.connection() as connection:
+            if self._wall is None:
+                yield connection
+            else:
+                async with self._wall.around(connection, projects):
+                    yield connection
+
+    async def read(self, projects: Sequence[int], name: str, *arguments: Any) -> list[asyncpg.Record]:
+        async def once() -> list[asyncpg.Record]:
+            async with self.reading(projects) as connection:
                 return await connection.fetch(self.sql(name), *arguments)
 
         return await self.until_undisturbed(once)
@@ -223,10 +231,11 @@ class Store:
 
     async def read_catalog(self, connection: Connection) -> Catalog:
         """Read, but not remember: inside a transaction it may hold what is never committed."""
-        # One statement, one snapshot: version, queues and lanes belong together.
+        # One statement, one snapshot: version, queues, lanes and assignments belong together.
         row = await connection.fetchrow(self.in_schema(_CATALOG))
         assert row is not None
-        return Catalog(row["version"], map(codec.queue, row["queues"]), (Lane(*values) for values in row["lanes"]))
+        lanes = (Lane(*values) for values in row["lanes"])
+        return Catalog(row["version"], map(codec.queue, row["queues"]), lanes, map(codec.assignment, row["assignments"]))
 
     async def lane_numbers(self, keys: set[LaneKey]) -> Catalog:
         """A catalog that knows these lanes, made where they are new."""
@@ -245,6 +254,17 @@ class Store:
     async def raise_version(self, connection: Connection) -> None:
         await connection.execute(self.in_schema("update taskforge.catalog set version = version + 1"))
 
+    async def enter(self, connection: Any, entries: Sequence[Entry]) -> None:
+        """Append to the audit log, in the transaction of what it tells of."""
+        if entries:
+            await connection.execute(self.sql("enter"), codec.json_text(entries), self.bound_now())
+
+    async def announce(
+        self, connection: Connection, project: int, topic: str, *, queue: int | None = None, worker: UUID | None = None
+    ) -> None:
+        """Tell readers of the outbox what came of a queue or a worker."""
+        await connection.execute(self.sql("announce"), project, topic, queue, worker, self.bound_now())
+
     async def taker(self, incarnation: UUID) -> Taker:
         """The worker behind an incarnation, remembered for as long as the catalog stands."""
         await self.catalog()
@@ -258,23 +278,13 @@ class Store:
         return taker
 
 
-class away:  # noqa: N801 - reads as a statement: with away()
-    """Turns what the driver raises when the database is away, or refuses for now, into `StoreUnavailable`."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, _AWAY) and not isinstance(error, StoreUnavailable):
-            kind_of = Disturbed if isinstance(error, asyncpg.TransactionRollbackError) else StoreUnavailable
-            raise kind_of(f"PostgreSQL does not serve just now: {type(error).__name__}: {error}") from error
-
-
 _CATALOG = """
 select (select version from taskforge.catalog) as version,
     array(select row (number, id, project, name, description, priority, settings::text, is_active, version, created_at, updated_at,
         deleted_at) from taskforge.queues) as queues,
-    array(select row (number, project, queue, job_type, priority, requires) from taskforge.lanes) as lanes
+    array(select row (number, project, queue, job_type, priority, requires) from taskforge.lanes) as lanes,
+    array(select row (q.id, a.worker, a.project, a.weight, a.is_active, a.created_at, a.updated_at)
+        from taskforge.assignments a join taskforge.queues q on q.number = a.queue) as assignments
 """
 
 _MAKE_LANES = """

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from typing import Any, assert_never
 from uuid import UUID
 
+from taskforge.domain import trail
+from taskforge.domain.audit import Note
 from taskforge.domain.changes import (
     AskToStop,
     Changed,
@@ -26,22 +28,30 @@ from taskforge.storage.sqlite import codec
 from taskforge.storage.sqlite.ending import Waiter, end
 from taskforge.storage.sqlite.enqueue import UNIQUE
 from taskforge.storage.sqlite.keeper import sql
-from taskforge.storage.sqlite.ledger import Ledger
+from taskforge.storage.sqlite.ledger import Ledger, enter
 from taskforge.storage.sqlite.transaction import Transaction
 
 
-def change(transaction: Transaction, projects: Sequence[int], jobs: Sequence[UUID], wanted: JobChange) -> list[Changed | Refused]:
+def change(
+    transaction: Transaction, projects: Sequence[int], jobs: Sequence[UUID], wanted: JobChange, note: Note | None
+) -> list[Changed | Refused]:
     check_change(wanted)
     answers: dict[UUID, Changed | Refused] = {}
+    changed: list[tuple[int, JobStatus, Changed]] = []
     for job in dict.fromkeys(jobs):
         try:
-            answers[job] = _change_one(transaction, projects, job, wanted)
+            changed.append(_change_one(transaction, projects, job, wanted))
+            answers[job] = changed[-1][2]
         except TaskForgeError as error:
             answers[job] = Refused(error)
+    entry = None if note is None else trail.jobs_changed(note, changed)
+    if entry is not None:
+        enter(transaction, [entry])
     return [answers[job] for job in jobs]
 
 
-def _change_one(transaction: Transaction, projects: Sequence[int], job: UUID, wanted: JobChange) -> Changed:
+def _change_one(transaction: Transaction, projects: Sequence[int], job: UUID, wanted: JobChange) -> tuple[int, JobStatus, Changed]:
+    """The job's project, its status before, and the answer."""
     cursor = transaction.connection.cursor()
     cursor.row_factory = sqlite3.Row
     row: Any = cursor.execute(sql("locate"), (job.bytes,)).fetchone()
@@ -62,7 +72,7 @@ def _change_one(transaction: Transaction, projects: Sequence[int], job: UUID, wa
     )
     move = plan(wanted, standing)
     status = _carry_out(transaction, row, standing, move)
-    return Changed(job, status, note_on(wanted, standing, move))
+    return row["project"], standing.status, Changed(job, status, note_on(wanted, standing, move))
 
 
 def _missing(transaction: Transaction, job: UUID) -> TaskForgeError:
@@ -107,7 +117,7 @@ def _place(transaction: Transaction, row: Any, standing: Standing, move: Place) 
         fence = _leave_finished(transaction, row)
     else:
         fence = row["fence"]
-        transaction.execute(f"delete from {'ready' if row['due'] is None else 'waiting'} where fence = ?", (fence,))  # noqa: S608
+        transaction.execute(f"delete from {'ready' if row['due'] is None else 'waiting'} where fence = ?", (fence,))
     now = transaction.now
     deadline, expires = _rewrite(transaction, row, standing, move, queue.number)
     # A start-by time counts until the first start.

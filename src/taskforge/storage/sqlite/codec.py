@@ -8,6 +8,7 @@ from uuid import UUID
 
 import msgspec
 
+from taskforge.domain.assignment import Assignment
 from taskforge.domain.execution import Execution, ExecutionStatus
 from taskforge.domain.ids import created_at, job_of, uuid_from_bytes
 from taskforge.domain.job import ErrorInfo, Job, JobStatus, When
@@ -134,6 +135,18 @@ def queue(row: Row) -> Queue:
         created_at=moment(row[9]),
         updated_at=moment(row[10]),
         deleted_at=maybe_moment(row[11]),
+    )
+
+
+def assignment(row: Row) -> Assignment:
+    return Assignment(
+        queue=uuid_from_bytes(row[0]),
+        worker=uuid_from_bytes(row[1]),
+        project=row[2],
+        weight=row[3],
+        is_active=bool(row[4]),
+        created_at=moment(row[5]),
+        updated_at=moment(row[6]),
     )
 
 

@@ -6,18 +6,24 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 from uuid import UUID
 
+from taskforge.domain.assignment import Assignment, AssignmentChange
+from taskforge.domain.audit import Note
 from taskforge.domain.changes import Changed, JobChange
 from taskforge.domain.execution import Beat, Execution
 from taskforge.domain.job import Claimed, Inserted, Job, NewJob, Refused
 from taskforge.domain.log import Level, Line, NewLine
 from taskforge.domain.outcome import Finish, Lost
-from taskforge.domain.query import Event, JobFilter, Page, QueueStats
+from taskforge.domain.query import Events, JobFilter, Page, QueueStats, WorkerTotals
 from taskforge.domain.queue import Queue, QueueChange
 from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, UpdateWorker, Worker
+from taskforge.storage.cabinet import Step
 from taskforge.storage.engine import Claim, Lapsed, Pruned
 from taskforge.storage.sqlite import (
+    assigning,
+    cabinet,
     changing,
     claims,
     enqueue,
@@ -37,8 +43,13 @@ from taskforge.storage.sqlite.signals import Signals
 from taskforge.storage.sqlite.transaction import Stamp, Transaction
 from taskforge.storage.sqlite.writer import Writer
 
+T = TypeVar("T")
+
 
 class SqliteEngine:
+    side_by_side = False
+    horizon = "xact = 0"
+
     def __init__(
         self,
         path: str | Path,
@@ -140,16 +151,19 @@ class SqliteEngine:
     async def deregister(self, incarnation: UUID) -> None:
         await self._writer.submit(lambda transaction: workers.deregister(transaction, incarnation))
 
-    async def update_worker(self, project: int, change: UpdateWorker) -> Worker:
-        return await self._writer.submit(lambda transaction: workers.update_worker(transaction, project, change))
+    async def update_worker(self, project: int, change: UpdateWorker, note: Note | None = None) -> Worker:
+        return await self._writer.submit(lambda transaction: workers.update_worker(transaction, project, change, note))
 
     async def workers(self, projects: Sequence[int]) -> list[Worker]:
         return await self._readers.read(lambda seen: workers.list_workers(seen.connection, projects, seen.now))
 
+    async def worker_totals(self, projects: Sequence[int]) -> list[WorkerTotals]:
+        return await self._readers.read(lambda seen: workers.totals(seen.connection, projects))
+
     # --- Queues ---
 
-    async def change_queue(self, project: int, change: QueueChange) -> Queue:
-        return await self._writer.submit(lambda transaction: queues.change_queue(transaction, project, change))
+    async def change_queue(self, project: int, change: QueueChange, note: Note | None = None) -> Queue:
+        return await self._writer.submit(lambda transaction: queues.change_queue(transaction, project, change, note))
 
     async def queues(self, projects: Sequence[int]) -> list[Queue]:
         return await self._readers.read(lambda seen: reading.queues(seen, projects))
@@ -157,10 +171,20 @@ class SqliteEngine:
     async def stats(self, projects: Sequence[int]) -> list[QueueStats]:
         return await self._readers.read(lambda seen: reading.stats(seen, projects))
 
+    # --- Assignments ---
+
+    async def change_assignment(self, project: int, change: AssignmentChange, note: Note | None = None) -> Assignment:
+        return await self._writer.submit(lambda transaction: assigning.change_assignment(transaction, project, change, note))
+
+    async def assignments(self, projects: Sequence[int]) -> list[Assignment]:
+        return await self._readers.read(lambda seen: seen.keeper.current().assignments_of(projects))
+
     # --- Steering jobs ---
 
-    async def change(self, projects: Sequence[int], jobs: Sequence[UUID], change: JobChange) -> list[Changed | Refused]:
-        return await self._writer.submit(lambda transaction: changing.change(transaction, projects, jobs, change))
+    async def change(
+        self, projects: Sequence[int], jobs: Sequence[UUID], change: JobChange, note: Note | None = None
+    ) -> list[Changed | Refused]:
+        return await self._writer.submit(lambda transaction: changing.change(transaction, projects, jobs, change, note))
 
     # --- Reading ---
 
@@ -180,7 +204,7 @@ class SqliteEngine:
         work = partial(reading.logs, projects=projects, job=job, least=least, after=after, limit=limit, offset=offset)
         return await self._readers.read(work)
 
-    async def events(self, after: int, limit: int) -> list[Event]:
+    async def events(self, after: str | None, limit: int) -> Events:
         return await self._readers.read(lambda seen: reading.events(seen, after, limit))
 
     # --- Upkeep ---
@@ -202,3 +226,11 @@ class SqliteEngine:
     async def prune(self, retention_days: float, limit: int) -> Pruned:
         old, more = await self._readers.read(lambda seen: pruning.find_old(seen, retention_days, limit))
         return await self._writer.submit(lambda transaction: pruning.prune(transaction, old, limit, more=more))
+
+    # --- Accounts ---
+
+    async def look(self, shape: type[T], statement: str, *values: Any) -> list[T]:
+        return await self._readers.read(lambda seen: cabinet.look(seen.connection, shape, statement, values))
+
+    async def write(self, steps: Sequence[Step]) -> list[list[tuple[Any, ...]]]:
+        return await self._writer.submit(lambda transaction: cabinet.write(transaction, steps))

@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
+from taskforge.domain import trail
 from taskforge.domain.errors import KeyTaken, NotFound, TaskForgeError
 from taskforge.domain.ids import uuid_from_bytes
 from taskforge.domain.job import Inserted, NewJob, Refused, refusal
@@ -12,6 +13,7 @@ from taskforge.domain.queue import Queue
 from taskforge.storage.catalog import Catalog
 from taskforge.storage.sqlite import codec
 from taskforge.storage.sqlite.keeper import sql
+from taskforge.storage.sqlite.ledger import enter
 from taskforge.storage.sqlite.transaction import Transaction
 
 Answer = Inserted | Refused
@@ -75,6 +77,7 @@ class Enqueuer:
         else:
             mint = self._transaction.mint
             identified = [(index, job, kind, job.id or mint()) for index, job, kind in accepted]
+        noted: list[tuple[int, NewJob, UUID]] = []
         for index, job, kind, identifier in identified:
             if _is_plain(job):
                 number = identifier.int
@@ -85,7 +88,11 @@ class Enqueuer:
             else:
                 self._add(index, job, kind, identifier)
             answers[index] = Inserted(identifier)
+            if job.note is not None:
+                noted.append((self._project, job, identifier))
         self._write()
+        if noted:
+            enter(self._transaction, trail.jobs_inserted(noted))
         return answers
 
     def _check(self, jobs: Sequence[NewJob]) -> tuple[list[Any], list[tuple[int, NewJob, Kind]]]:
@@ -231,7 +238,7 @@ class Enqueuer:
 @lru_cache
 def _insert_facts(columns: str, count: int) -> str:
     row = "(" + ", ".join("?" * (columns.count(",") + 1)) + ")"
-    return f"insert into jobs {columns} values " + ", ".join([row] * count)  # noqa: S608
+    return f"insert into jobs {columns} values " + ", ".join([row] * count)
 
 
 def _is_plain(job: NewJob) -> bool:

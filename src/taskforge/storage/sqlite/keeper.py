@@ -45,7 +45,8 @@ class Keeper:
         if self._catalog is None or self._catalog.version != version:
             queues = self._connection.execute(_QUEUES).fetchall()
             lanes = self._connection.execute(_LANES).fetchall()
-            self._catalog = Catalog(version, map(codec.queue, queues), (Lane(*row) for row in lanes))
+            assigned = map(codec.assignment, self._connection.execute(_ASSIGNMENTS).fetchall())
+            self._catalog = Catalog(version, map(codec.queue, queues), (Lane(*row) for row in lanes), assigned)
             self._reaches.clear()
         return self._catalog
 
@@ -98,6 +99,10 @@ select number, id, project, name, description, priority, settings, is_active, ve
 from queues
 """
 _LANES = "select number, project, queue, job_type, priority, requires from lanes"
+_ASSIGNMENTS = """
+select q.id, a.worker, a.project, a.weight, a.is_active, a.created_at, a.updated_at
+from assignments a join queues q on q.number = a.queue
+"""
 _ALL_TAKERS = """
 select id, incarnation, project, worker_type, role, capabilities, queues, types, drain_mode, healthy from workers
 """

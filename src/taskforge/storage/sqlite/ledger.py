@@ -1,8 +1,13 @@
-"""Keeps the books of one transaction: tallies of finished jobs, events for the outbox, rollups of executions."""
+"""Keeps the books of one transaction: tallies of finished jobs, events for the outbox, rollups of executions, the audit log."""
 
 from bisect import bisect_right
+from collections.abc import Iterable
+from uuid import UUID
+
+import msgspec
 
 from taskforge.domain.execution import BUCKET_BOUNDS, ExecutionStatus
+from taskforge.domain.trail import Entry
 from taskforge.storage.catalog import Catalog
 from taskforge.storage.sqlite.codec import EXECUTION_CODE, JOB_STATUSES, SECOND
 from taskforge.storage.sqlite.keeper import sql
@@ -10,6 +15,17 @@ from taskforge.storage.sqlite.transaction import Transaction
 
 _MINUTE = 60 * SECOND
 _SUCCEEDED, _CANCELLED = EXECUTION_CODE[ExecutionStatus.SUCCEEDED], EXECUTION_CODE[ExecutionStatus.CANCELLED]
+
+
+def enter(transaction: Transaction, entries: Iterable[Entry]) -> None:
+    """Append to the audit log."""
+    transaction.executemany(sql("enter"), [(transaction.now, *msgspec.structs.astuple(entry)) for entry in entries])
+
+
+def announce(transaction: Transaction, project: int, topic: str, *, queue: int | None = None, worker: UUID | None = None) -> None:
+    """Tell readers of the outbox what came of a queue or a worker."""
+    identity = None if worker is None else worker.bytes
+    transaction.execute(sql("announce"), (project, topic, queue, identity, transaction.now))
 
 
 class Ledger:

@@ -99,7 +99,7 @@ class Listing:
     def _place(self, table: str) -> str:
         due = self._due() if table == "waiting" else ""
         return (
-            f"select fence from {table} where fence >= :least and fence < :below "  # noqa: S608
+            f"select fence from {table} where fence >= :least and fence < :below "
             f"and lane in (select value from json_each(:lanes)){due} order by fence desc limit :most"
         )
 
@@ -108,21 +108,21 @@ class Listing:
         code = codec.JOB_CODE[status]
         condition = f"f.status = {code}" + ("" if status is JobStatus.SUCCEEDED else " and f.status <> 3")
         kind = self._kind()
-        known = f" and exists (select 1 from jobs j where j.id = f.job{kind})" if kind else ""  # noqa: S608
+        known = f" and exists (select 1 from jobs j where j.id = f.job{kind})" if kind else ""
         return (
-            f"select f.job from finished f where f.queue = :queue and {condition} "  # noqa: S608
+            f"select f.job from finished f where f.queue = :queue and {condition} "
             f"and f.job >= :least and f.job < :below{known} order by f.job desc limit :most"
         )
 
     def _facts(self) -> str:
         return (
-            f"select j.id from jobs j where j.queue = :queue and j.id >= :least and j.id < :below{self._kind()} "  # noqa: S608
+            f"select j.id from jobs j where j.queue = :queue and j.id >= :least and j.id < :below{self._kind()} "
             "order by j.id desc limit :most"
         )
 
     def _tagged(self) -> str:
         return (
-            "select t.job from job_tags t where t.project = :project and t.tag = :tag and t.job >= :least and t.job < :below "  # noqa: S608
+            "select t.job from job_tags t where t.project = :project and t.tag = :tag and t.job >= :least and t.job < :below "
             "and exists (select 1 from jobs_now j where j.id = t.job and j.status in (select value from json_each(:codes)) "
             f"and j.queue in (select value from json_each(:queues)){self._kind()}{self._due()}) order by t.job desc limit :most"
         )

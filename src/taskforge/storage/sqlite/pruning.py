@@ -42,7 +42,9 @@ def find_old(snapshot: Snapshot, retention_days: float, limit: int) -> tuple[Old
 def prune(transaction: Transaction, old: Old, limit: int, *, more: bool) -> Pruned:
     execute = transaction.execute
     transaction.executemany(sql("remove_key"), execute(sql("old_keys"), (transaction.now, limit)).fetchall())
-    execute(sql("prune_outbox"), (transaction.now - span(OUTBOX_SECONDS), limit))
+    gone = execute(sql("prune_outbox"), (transaction.now - span(OUTBOX_SECONDS), limit)).fetchall()
+    if gone:
+        execute("update catalog set pruned_event = max(pruned_event, ?)", max(gone))
     jobs = [job for found in old.values() for job in found]
     if not jobs:
         return Pruned(0, more=False)

@@ -3,6 +3,8 @@
 from typing import assert_never
 from uuid import UUID
 
+from taskforge.domain import trail
+from taskforge.domain.audit import Note
 from taskforge.domain.errors import Conflict, NotFound
 from taskforge.domain.job import JobStatus
 from taskforge.domain.queue import (
@@ -14,9 +16,10 @@ from taskforge.domain.queue import (
     UpdateQueue,
     check_dead_letter,
     check_queue,
+    queue_topic,
 )
 from taskforge.storage.catalog import Catalog
-from taskforge.storage.sqlite import codec
+from taskforge.storage.sqlite import codec, ledger
 from taskforge.storage.sqlite.ending import Waiter, end
 from taskforge.storage.sqlite.keeper import sql
 from taskforge.storage.sqlite.transaction import Transaction
@@ -25,7 +28,7 @@ CANCELLED_AT_ONCE = 1_000
 GONE_REASON = "queue deleted"
 
 
-def change_queue(transaction: Transaction, project: int, change: QueueChange) -> Queue:
+def change_queue(transaction: Transaction, project: int, change: QueueChange, note: Note | None) -> Queue:
     catalog = transaction.keeper.current()
     match change:
         case CreateQueue():
@@ -38,7 +41,11 @@ def change_queue(transaction: Transaction, project: int, change: QueueChange) ->
             assert_never(change)
     transaction.keeper.raise_version()
     transaction.wakes = True
-    return transaction.keeper.current().queues[number]
+    before, after = catalog.queues.get(number), transaction.keeper.current().queues[number]
+    ledger.announce(transaction, project, queue_topic(before, after), queue=number)
+    if note is not None:
+        ledger.enter(transaction, [trail.queue_changed(note, before, after)])
+    return after
 
 
 def _create(transaction: Transaction, catalog: Catalog, project: int, change: CreateQueue) -> int:

@@ -4,12 +4,13 @@ import sqlite3
 from collections.abc import Sequence
 from uuid import UUID
 
+from taskforge.domain.errors import EventsGone
 from taskforge.domain.execution import Execution
 from taskforge.domain.ids import fence_of, uuid_from_bytes
 from taskforge.domain.job import Job
 from taskforge.domain.log import Level, Line
 from taskforge.domain.outcome import Attempt, Crashed, DeadlinePassed, HeartbeatMissed, Outcome, TimedOut
-from taskforge.domain.query import Event, QueueStats
+from taskforge.domain.query import Event, Events, QueueStats, event_position
 from taskforge.domain.queue import Queue
 from taskforge.storage.engine import Lapsed
 from taskforge.storage.sqlite import codec
@@ -60,12 +61,19 @@ def logs(
     ]
 
 
-def events(snapshot: Snapshot, after: int, limit: int) -> list[Event]:
+def events(snapshot: Snapshot, after: str | None, limit: int) -> Events:
+    pruned: int = snapshot.execute("select pruned_event from catalog").fetchone()[0]
+    if after is None:
+        last: int | None = snapshot.execute("select max(number) from outbox").fetchone()[0]
+        return Events([], str(max(pruned, last or 0)))
+    [behind] = event_position(after, 1)
+    if behind < pruned:
+        raise EventsGone(after)
     made = []
-    for number, project, topic, queue, at, jobs in snapshot.execute(sql("events"), (after, limit)):
+    for number, project, topic, queue, worker, at, jobs in snapshot.execute(sql("events"), (behind, limit)):
         ids = tuple(uuid_from_bytes(jobs[start : start + 16]) for start in range(0, len(jobs), 16))
-        made.append(Event(number, project, topic, queue, ids, codec.moment(at)))
-    return made
+        made.append(Event(str(number), project, topic, queue, ids, codec.moment(at), codec.maybe_uuid(worker)))
+    return Events(made, made[-1].cursor if made else after)
 
 
 def queues(snapshot: Snapshot, projects: Sequence[int]) -> list[Queue]:
@@ -85,7 +93,7 @@ def stats(snapshot: Snapshot, projects: Sequence[int]) -> list[QueueStats]:
             _count(counts, queue, "pending", count)
             oldest[queue] = min(turn, oldest.get(queue, turn))
     for table, name in (("waiting", "scheduled"), ("running", "processing")):
-        for lane, count in snapshot.execute(f"select lane, count(*) from {table} group by lane"):  # noqa: S608
+        for lane, count in snapshot.execute(f"select lane, count(*) from {table} group by lane"):
             if lane in queue_of:
                 _count(counts, queue_of[lane], name, count)
     for queue, status, count in snapshot.execute(sql("tallied")):

@@ -87,11 +87,13 @@ def fold(transaction: Transaction, limit: int) -> int:
         table = "rollup_deltas" if name == "rollups" else "tally_deltas"
         left = limit - folded
         row = transaction.execute(
-            f"select max(number), count(*) from (select number from {table} order by number limit ?)",  # noqa: S608
+            f"select max(number), count(*) from (select number from {table} order by number limit ?)",
             (left,),
         ).fetchone()
         if row[1]:
             transaction.execute(sql(f"fold_{name}"), (row[0],))
-            transaction.execute(f"delete from {table} where number <= ?", (row[0],))  # noqa: S608
+            if name == "rollups":
+                transaction.execute(sql("fold_workers"), (row[0],))
+            transaction.execute(f"delete from {table} where number <= ?", (row[0],))
             folded += row[1]
     return folded

@@ -4,10 +4,13 @@ import sqlite3
 from collections.abc import Sequence
 from uuid import UUID
 
+from taskforge.domain import trail
+from taskforge.domain.audit import Note
 from taskforge.domain.errors import Conflict, LeaseLost, NotFound
 from taskforge.domain.ids import uuid_from_bytes
-from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, UpdateWorker, Worker, check_worker
-from taskforge.storage.sqlite import codec
+from taskforge.domain.query import WorkerTotals
+from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, UpdateWorker, Worker, check_worker, worker_topic
+from taskforge.storage.sqlite import codec, ledger
 from taskforge.storage.sqlite.codec import span
 from taskforge.storage.sqlite.keeper import sql
 from taskforge.storage.sqlite.transaction import Transaction
@@ -40,6 +43,7 @@ def register(transaction: Transaction, project: int, worker: NewWorker, lease_se
             now,
         ),
     )
+    ledger.announce(transaction, project, "worker.registered", worker=identity)
     return Registered(identity, incarnation)
 
 
@@ -60,11 +64,13 @@ def deregister(transaction: Transaction, incarnation: UUID) -> None:
     busy = transaction.execute("select count(*) from running where worker = ?", (incarnation.bytes,)).fetchone()[0]
     if busy:
         raise Conflict(f"worker incarnation {incarnation} still runs {busy} jobs; drain it first")
-    transaction.execute(sql("deregister"), (transaction.now, incarnation.bytes))
+    for left, identity in transaction.execute(sql("deregister"), (transaction.now, incarnation.bytes)).fetchall():
+        ledger.announce(transaction, left, "worker.left", worker=uuid_from_bytes(identity))
 
 
-def update_worker(transaction: Transaction, project: int, change: UpdateWorker) -> Worker:
+def update_worker(transaction: Transaction, project: int, change: UpdateWorker, note: Note | None) -> Worker:
     check_worker(change)
+    before = _latest(transaction, project, change.worker)
     capabilities = None if change.capabilities is None else codec.json(change.capabilities)
     values = (
         change.name,
@@ -75,12 +81,27 @@ def update_worker(transaction: Transaction, project: int, change: UpdateWorker) 
         change.worker.bytes,
         project,
     )
-    if not transaction.execute(sql("update_worker"), values).rowcount:
-        raise NotFound("worker", str(change.worker))
+    transaction.execute(sql("update_worker"), values)
     transaction.keeper.raise_version()
     transaction.wakes = True  # a worker that no longer drains may find jobs
+    after = _latest(transaction, project, change.worker)
+    ledger.announce(transaction, project, worker_topic(before, after), worker=after.id)
+    if note is not None:
+        ledger.enter(transaction, [trail.worker_changed(note, before, after)])
+    return after
+
+
+def _latest(transaction: Transaction, project: int, identity: UUID) -> Worker:
     found = list_workers(transaction.connection, [project], transaction.now)
-    return next(worker for worker in reversed(found) if worker.id == change.worker)
+    for worker in reversed(found):
+        if worker.id == identity:
+            return worker
+    raise NotFound("worker", str(identity))
+
+
+def totals(connection: sqlite3.Connection, projects: Sequence[int]) -> list[WorkerTotals]:
+    rows = connection.execute(sql("worker_totals"), (codec.json(list(projects)),)).fetchall()
+    return [WorkerTotals(uuid_from_bytes(worker), completed, failed) for worker, completed, failed in rows]
 
 
 def list_workers(connection: sqlite3.Connection, projects: Sequence[int], now: int) -> list[Worker]:

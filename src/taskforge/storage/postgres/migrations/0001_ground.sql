@@ -22,7 +22,9 @@ create table taskforge.projects (
 create table taskforge.catalog (
     one boolean primary key default true check (one),
     version bigint not null,
-    pruned_before timestamptz -- ids older than this may have been pruned
+    pruned_before timestamptz, -- ids older than this may have been pruned
+    pruned_xact bigint not null default 0, -- with pruned_event the last event that is no longer kept
+    pruned_event bigint not null default 0
 );
 insert into taskforge.catalog (version) values (1);
 
@@ -309,29 +311,27 @@ create table taskforge.tallies (
     primary key (queue, status)
 );
 
--- Read below the snapshot horizon (`transaction`), so that a late commit is never skipped.
+-- How the executions of each worker ended, summed up with the rollups, so that the cost of asking does not grow with history.
+create table taskforge.worker_tallies (
+    worker uuid not null, -- the identity
+    status smallint not null, -- of executions
+    project int not null,
+    count bigint not null,
+    primary key (worker, status)
+);
+
+-- Read in the order (xact, number) below the snapshot horizon: what lies there can only be added to behind, so that a late commit is
+-- never skipped. In the order of numbers alone it would be: they are not given in the order of transactions.
 create table taskforge.outbox (
-    number bigint generated always as identity primary key,
-    transaction xid8 not null default pg_current_xact_id(),
+    xact bigint not null default pg_current_xact_id()::text::bigint,
+    number bigint generated always as identity,
     project int not null,
     topic text not null,
     queue int,
+    worker uuid, -- the identity
     jobs uuid[] not null,
-    at timestamptz not null
-);
-
-create table taskforge.audit (
-    number bigint generated always as identity primary key,
-    project int,
     at timestamptz not null,
-    actor text not null,
-    action text not null,
-    target text not null,
-    before json,
-    after json,
-    origin text,
-    previous bytea,
-    hash bytea
+    primary key (xact, number)
 );
 
 insert into taskforge.organizations (number, id, name)
@@ -343,6 +343,15 @@ select setval(pg_get_serial_sequence('taskforge.projects', 'number'), 1);
 
 create function taskforge.last_fence(job uuid) returns uuid language sql immutable parallel safe
 return overlay(job::text placing 'ffffff' from 31)::uuid;
+
+-- How many jobs of a limited queue are running, its gate held until the transaction ends; null when another claim holds it. A function,
+-- because each of its statements has a snapshot of its own: what is counted must be younger than the lock.
+create function taskforge.running_behind(queue int) returns int language plpgsql as $function$
+begin
+    perform from taskforge.gates g where g.queue = running_behind.queue for update skip locked;
+    return case when found then (select count(*) from taskforge.running r where r.gate = running_behind.queue) end;
+end
+$function$;
 
 -- Enqueue from SQL, inside the caller's transaction: psycopg, SQLAlchemy, Django, psql. The same rules as through Python, checked again
 -- here because nothing else stands in between. Returns the id of the job, or of the one that holds the same key.
@@ -464,7 +473,7 @@ end
 $function$;
 
 -- A job and where it stands, for readers.
-create view taskforge.jobs_now as
+create view taskforge.jobs_now with (security_invoker = true) as
 select j.*, p.status, p.lane, p.fence, p.epoch, p.attempt, p.max_attempts as budget, p.crashes, p.due, p.turn, p.worker, p.claimed_at,
     p.started_at, p.finished_at, p.result, p.error, p.reason, p.progress, p.message, p.cancel_requested
 from taskforge.jobs j

@@ -10,5 +10,10 @@ with gone as (
     from gone group by 1, 2, 3, 4, 5, 6, 7 order by 1, 2, 3, 4, 5, 6, 7
     on conflict (minute, queue, lane, worker, status, duration_bucket, wait_bucket) do update set
         count = r.count + excluded.count, duration_ms = r.duration_ms + excluded.duration_ms, wait_ms = r.wait_ms + excluded.wait_ms
+), served as (
+    insert into taskforge.worker_tallies as t (worker, status, project, count)
+    select w.id, g.status, min(g.project), sum(g.count) from gone g join taskforge.workers w on w.incarnation = g.worker
+    group by 1, 2 order by 1, 2
+    on conflict (worker, status) do update set count = t.count + excluded.count
 )
 select count(*) from gone

@@ -1,12 +1,12 @@
--- Insert jobs that are ready at once and have nothing but type, priority and payload. The fast path.
--- $1 ids · $2 first fences · $3 lanes, or $4 the lane of all · $5 max attempts, or $6 that of all · $7 payloads · $8 catalog version ·
--- $9 now (tests)
+-- Insert jobs that are ready at once and have nothing but type, priority and payload. The fast path for
+-- jobs of several lanes.
+-- $1 ids · $2 first fences · $3 lanes · $4 max attempts · $5 payloads · $6 catalog version · $7 now (tests)
 -- Inserts nothing when the caller's memory of the catalog is stale.
 with given as materialized (
-    select x.job, x.fence, coalesce(x.lane, $4) as lane, coalesce(x.max_attempts, $6) as max_attempts, x.payload, x.position
-    from unnest($1::uuid[], $2::uuid[], $3::int[], $5::int[], $7::text[]) with ordinality
+    select x.*
+    from unnest($1::uuid[], $2::uuid[], $3::int[], $4::int[], $5::text[]) with ordinality
         as x (job, fence, lane, max_attempts, payload, position)
-    where (select version from taskforge.catalog) = $8
+    where (select version from taskforge.catalog) = $6
 ),
 known as materialized (
     select g.*, l.project, l.queue, l.job_type, l.priority, nullif(l.requires, '') as requires
@@ -19,5 +19,5 @@ facts as (
 insert into taskforge.ready (fence, job, project, lane, attempt, max_attempts, crashes, keyed, turn)
 select fence, job, project, lane, 0, max_attempts, 0, false, c.now + position
 from known cross join (
-    select (date_part('epoch', coalesce($9::timestamptz, clock_timestamp())) * 1e6::float8)::bigint as now offset 0
+    select (date_part('epoch', coalesce($7::timestamptz, clock_timestamp())) * 1e6::float8)::bigint as now offset 0
 ) c

@@ -6,8 +6,15 @@ with clock as materialized (
     delete from taskforge.keys where ctid = any (array(
         select ctid from taskforge.keys where until <= (select now from clock) limit $1 for update skip locked))
 ), events as (
-    delete from taskforge.outbox where number = any (array(
-        select number from taskforge.outbox where at < (select now from clock) - interval '1 day' order by number limit $1))
+    -- The limit comes before the test of age: the walk ends there whether it finds old ones or not.
+    delete from taskforge.outbox where ctid = any (array(
+        select ctid from (select ctid, at from taskforge.outbox order by xact, number limit $1) o
+        where o.at < (select now from clock) - interval '1 day'))
+    returning xact, number
+), horizon as (
+    update taskforge.catalog c set pruned_xact = e.xact, pruned_event = e.number
+    from (select xact, number from events order by xact desc, number desc limit 1) e
+    where (e.xact, e.number) > (c.pruned_xact, c.pruned_event)
 )
 delete from taskforge.workers w using clock c
 where w.lease_until < c.now - interval '7 days' and not exists (select from taskforge.running r where r.worker = w.incarnation)

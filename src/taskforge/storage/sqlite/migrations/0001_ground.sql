@@ -23,7 +23,8 @@ create table projects (
 create table catalog (
     one integer primary key default 1 check (one = 1),
     version integer not null,
-    pruned_before integer -- ids older than this may have been pruned
+    pruned_before integer, -- ids older than this may have been pruned
+    pruned_event integer not null default 0 -- the last event that is no longer kept
 ) strict;
 insert into catalog (version) values (1);
 
@@ -311,28 +312,24 @@ create table tallies (
     primary key (queue, status)
 ) strict, without rowid;
 
+-- How the executions of each worker ended, summed up with the rollups, so that the cost of asking does not grow with history.
+create table worker_tallies (
+    worker blob not null, -- the identity
+    status integer not null, -- of executions
+    project integer not null,
+    count integer not null,
+    primary key (worker, status)
+) strict, without rowid;
+
 -- Numbers are never given twice, even after everything was pruned: readers resume behind the last one they saw.
 create table outbox (
     number integer primary key autoincrement,
     project integer not null,
     topic text not null,
     queue integer,
+    worker blob, -- the identity
     at integer not null,
     jobs blob not null -- their ids, one behind the other
-) strict;
-
-create table audit (
-    number integer primary key autoincrement,
-    project integer,
-    at integer not null,
-    actor text not null,
-    action text not null,
-    target text not null,
-    before text,
-    after text,
-    origin text,
-    previous blob,
-    hash blob
 ) strict;
 
 insert into organizations (number, id, name, created_at)

@@ -1,0 +1,51 @@
+"""The accounts' statements on PostgreSQL."""
+
+import enum
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
+from uuid import UUID
+
+import msgspec
+
+from taskforge.domain.ids import uuid_from_int
+from taskforge.storage.cabinet import Step, reader
+from taskforge.storage.postgres.store import Store
+
+T = TypeVar("T")
+
+
+class Cabinet(Store):
+    horizon = "xact < pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
+
+    async def look(self, shape: type[T], statement: str, *values: Any) -> list[T]:
+        async with self.connection() as connection:
+            rows = await connection.fetch(self.in_schema(statement), *values)
+        read = reader(cast("Any", shape), _converter)
+        return [read(row) for row in rows]
+
+    async def write(self, steps: Sequence[Step]) -> list[list[tuple[Any, ...]]]:
+        async def once() -> list[list[tuple[Any, ...]]]:
+            answers = []
+            async with self.transaction() as connection:
+                for step in steps:
+                    prepared = await connection.prepare(self.in_schema(step.statement))
+                    rows = await prepared.fetch(*step.values)
+                    # Without `returning`, the command's tag tells how many rows it touched.
+                    if step.otherwise is not None and not rows and str(prepared.get_statusmsg()).endswith(" 0"):
+                        raise step.otherwise
+                    answers.append([tuple(row) for row in rows])
+            return answers
+
+        return await self.until_undisturbed(once)
+
+
+def _converter(kind: Any) -> Callable[[Any], Any] | None:
+    if kind is UUID:
+        return lambda value: uuid_from_int(value.int)
+    if kind is msgspec.Raw:
+        return lambda value: msgspec.Raw(value.encode())
+    if kind is frozenset:
+        return lambda value: frozenset(value.split())
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return kind
+    return None
