@@ -31,6 +31,7 @@ check: $(INSTALLED) ## Check format, lint, types, layers and sizes
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/engine_size.py
 	$(BIN)/python tools/settings_reference.py --check
+	$(BIN)/python tools/openapi.py --check
 
 fmt: $(INSTALLED) ## Format the code and fix what ruff can fix
 	$(BIN)/ruff check --fix-only $(FORMATTED)
@@ -38,6 +39,7 @@ fmt: $(INSTALLED) ## Format the code and fix what ruff can fix
 
 docs: $(INSTALLED) ## Write the generated reference pages
 	$(BIN)/python tools/settings_reference.py
+	$(BIN)/python tools/openapi.py
 
 lock: $(INSTALLED) ## Resolve pyproject.toml anew into requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --upgrade --generate-hashes --all-extras --group dev \

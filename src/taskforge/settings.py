@@ -1,10 +1,12 @@
 """Settings: one frozen tree, merged once from a file, the environment and flags. Units are in the names."""
 
+import ipaddress
 import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -27,8 +29,10 @@ class Found(msgspec.Struct, frozen=True):
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Every setting, with its default. `docs/reference/settings.md` is generated from the comments here."""
 
-    # Where the jobs are: sqlite:///path/to/file.db or postgresql://user@host/database
+    # Where the jobs are: sqlite:///path/to/file.db, postgresql://user@host/database, or a server such as https://jobs.example.com
     url: str = "sqlite:///taskforge.db"
+    # The API key or worker key for a server
+    token: str = ""
     # The PostgreSQL schema that holds TaskForge's tables
     schema: str = "taskforge"
     # SQLite: fsync before an enqueue is acknowledged; false trades the last moments before a power loss for speed
@@ -47,8 +51,42 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     grace_seconds: float = 25.0
     # How often due jobs are staged, and lost ones looked for
     upkeep_seconds: float = 0.5
+    # Where `taskforge server` listens: 127.0.0.1 keeps it to this machine
+    host: str = "127.0.0.1"
+    # The port of `taskforge server`
+    port: int = 8080
+    # The address that users reach the server by, such as https://jobs.example.com; it makes cookies secure and links right
+    public_url: str = ""
+    # The key that signs tokens, at least 32 characters; without one the servers of a store share one that is kept in it
+    secret: str = ""
+    # Single sign-on with OpenID Connect: the provider, such as https://accounts.example.com, as it names itself; empty is off
+    oidc_issuer: str = ""
+    # What the provider knows this server as
+    oidc_client_id: str = ""
+    # The secret that the provider gave out with it
+    oidc_client_secret: str = ""
+    # How long the audit log is kept
+    audit_days: float = 365.0
     # How long finished jobs are kept where their queue does not say
     retention_days: float = 7.0
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether users come over TLS, so that cookies may be kept to it."""
+        return self.public_url.startswith("https://")
+
+    def has_single_sign_on(self) -> bool:
+        """Whether it is set. A part of it alone is an error, for it would be off, or fail at the first login."""
+        parts = ("oidc_issuer", "oidc_client_id", "oidc_client_secret")
+        missing = [name for name in parts if not getattr(self, name)]
+        if len(missing) == len(parts):
+            return False
+        if missing:
+            raise Invalid(missing[0], "is empty", f"set {', '.join(parts)}, or none of them")
+        if not self.public_url and not is_loopback(self.host):
+            expected = "set it to the address that users reach the server by: the provider sends them back there"
+            raise Invalid("public_url", "is empty, and single sign-on needs it", expected)
+        return True
 
     @classmethod
     def load(
@@ -62,10 +100,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         cls, flags: Mapping[str, Any] | None = None, *, file: Path | None = None, environment: Mapping[str, str] | None = None
     ) -> dict[str, Found]:
         """Every setting with where it came from, for `taskforge config check`."""
+        texts = {field.name for field in msgspec.structs.fields(cls) if field.type is str}  # an id of digits is not a number
         layers = {
             "file": _from_file(file),
             "environment": {
-                name.removeprefix(PREFIX).lower(): _from_text(value)
+                name.removeprefix(PREFIX).lower(): value if name.removeprefix(PREFIX).lower() in texts else _from_text(value)
                 for name, value in (os.environ if environment is None else environment).items()
                 if name.startswith(PREFIX) and name.removeprefix(PREFIX) not in _NOT_SETTINGS
             },
@@ -111,12 +150,49 @@ def _from_text(value: str) -> Any:
     return value
 
 
+def _secret(field: str, value: Any) -> str:
+    text = rules.text(field, value, least=0, most=1_000)
+    if text and (len(text) < 32 or len(set(text)) < 10):
+        raise Invalid(field, "is too easy to guess", "use at least 32 random characters, or none")
+    return text
+
+
+def _public_url(field: str, value: Any) -> str:
+    text = rules.text(field, value, least=0, most=500)
+    if text and not text.startswith(("https://", "http://")):
+        raise Invalid(field, f"is {text!r}", "use an address such as https://jobs.example.com")
+    return text.rstrip("/")
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _issuer(field: str, value: Any) -> str:
+    """As it is written: a provider's name for itself may end with a slash, and is compared as a whole."""
+    text = rules.text(field, value, least=0, most=500)
+    if not text:
+        return text
+    try:
+        parts = urlsplit(text)
+        local = parts.scheme == "http" and is_loopback(parts.hostname or "")
+    except ValueError:
+        raise Invalid(field, f"is {text!r}", "use an address such as https://accounts.example.com") from None
+    if not parts.hostname or parts.query or parts.fragment or "@" in parts.netloc or not (parts.scheme == "https" or local):
+        raise Invalid(field, f"is {text!r}", "use an https address such as https://accounts.example.com")
+    return text
+
+
 def _seconds(least: float, most: float) -> Any:
     return lambda field, value: rules.number(field, value, least, most)
 
 
 _CHECKS: dict[str, Any] = {
     "url": lambda field, value: rules.text(field, value, most=2_000),
+    "token": lambda field, value: rules.text(field, value, least=0, most=4_000),
     "schema": lambda field, value: rules.text(field, value, most=63),
     "durable": rules.flag,
     "poll_only": rules.flag,
@@ -126,5 +202,13 @@ _CHECKS: dict[str, Any] = {
     "poll_seconds": _seconds(0.01, 600),
     "grace_seconds": _seconds(0, 86_400),
     "upkeep_seconds": _seconds(0.01, 60),
+    "host": lambda field, value: rules.text(field, value, most=255),
+    "port": lambda field, value: rules.integer(field, value, 0, 65_535),
+    "public_url": _public_url,
+    "secret": _secret,
+    "oidc_issuer": _issuer,
+    "oidc_client_id": lambda field, value: rules.text(field, value, least=0, most=500),
+    "oidc_client_secret": lambda field, value: rules.text(field, value, least=0, most=2_000),
+    "audit_days": _seconds(1, 36_500),
     "retention_days": _seconds(0.01, 3_650),
 }

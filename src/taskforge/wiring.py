@@ -3,15 +3,26 @@
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
+
+import msgspec
 
 from taskforge.domain.errors import Invalid, StoreUnsuitable
 from taskforge.settings import Settings
 from taskforge.storage.engine import Engine
+from taskforge.worker.source import WorkSource
+
+if TYPE_CHECKING:
+    from taskforge.api.backend import Backend
+    from taskforge.api.oidc import Fetch
+    from taskforge.api.server import ApiServer
 
 
-def make_engine(settings: Settings) -> Engine:
-    """The engine for a URL, not yet open. Drivers are imported only when they are needed."""
+def make_engine(settings: Settings, *, walled: bool = False) -> Engine:
+    """The engine for a URL, not yet open. Drivers are imported only when they are needed.
+
+    `walled` lets the database itself keep projects apart in what is read, where it can (PostgreSQL)."""
     scheme = urlsplit(settings.url).scheme
     if scheme == "sqlite":
         from taskforge.storage.sqlite.engine import SqliteEngine
@@ -22,8 +33,73 @@ def make_engine(settings: Settings) -> Engine:
             from taskforge.storage.postgres.engine import PostgresEngine
         except ModuleNotFoundError as error:
             raise StoreUnsuitable(f"{error.name} is not installed; run `pip install 'taskforge-platform[postgres]'`") from None
-        return PostgresEngine(settings.url, schema=settings.schema, poll_only=settings.poll_only, pool_size=settings.pool_size)
-    raise Invalid("url", f"begins with {scheme or 'nothing'!r}", "use sqlite:///path/to/file.db or postgresql://user@host/database")
+        return PostgresEngine(
+            settings.url,
+            schema=settings.schema,
+            poll_only=settings.poll_only,
+            pool_size=settings.pool_size,
+            walled=walled,
+        )
+    if scheme in ("http", "https"):
+        try:
+            from taskforge.client.remote import RemoteEngine
+        except ModuleNotFoundError as error:
+            raise StoreUnsuitable(f"{error.name} is not installed; run `pip install 'taskforge-platform[client]'`") from None
+        return RemoteEngine(settings.url, settings.token)
+    expected = "use sqlite:///path/to/file.db, postgresql://user@host/database or https://server"
+    raise Invalid("url", f"begins with {scheme or 'nothing'!r}", expected)
+
+
+def is_remote(settings: Settings) -> bool:
+    """Whether the jobs are behind a server, which does its own upkeep."""
+    return urlsplit(settings.url).scheme in ("http", "https")
+
+
+def remote_source(engine: Engine) -> WorkSource | None:
+    """Where a worker gets its jobs when they are behind a server."""
+    transport = getattr(engine, "transport", None)
+    if transport is None:
+        return None
+    from taskforge.worker.http_source import HttpSource
+
+    return HttpSource(transport)
+
+
+class Made(msgspec.Struct, frozen=True):
+    """A server that is ready to be bound and run."""
+
+    backend: "Backend"
+    server: "ApiServer"
+
+    async def first_credentials(self, address: str) -> tuple[str, str] | None:
+        from taskforge.api.server import first_credentials
+
+        return await first_credentials(self.backend, address)
+
+
+async def make_server(engine: Engine, settings: Settings) -> Made:
+    """The REST API on an open engine."""
+    if is_remote(settings):
+        raise StoreUnsuitable("the jobs are behind a server already; serve where their store is")
+    try:
+        from taskforge.api.backend import Backend
+        from taskforge.api.server import ApiServer, check_safe
+    except ModuleNotFoundError as error:
+        raise StoreUnsuitable(f"{error.name} is not installed; run `pip install 'taskforge-platform[server]'`") from None
+    await check_safe(engine, settings.host)
+    backend = await Backend.open(engine, engine, settings, fetch=_provider_fetch(settings))
+    return Made(backend, ApiServer(backend))
+
+
+def _provider_fetch(settings: Settings) -> "Fetch | None":
+    """How the server reaches the provider of single sign-on, where one is set."""
+    if not settings.has_single_sign_on():
+        return None
+    try:
+        from taskforge.client.fetch import fetch
+    except ModuleNotFoundError as error:
+        raise StoreUnsuitable(f"{error.name} is not installed; run `pip install 'taskforge-platform[oidc]'`") from None
+    return fetch
 
 
 def make_temporary_engine(path: Path, clock: Callable[[], datetime]) -> Engine:

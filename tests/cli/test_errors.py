@@ -25,7 +25,7 @@ from tests.cli.shell import COMMAND, Shell
         ("queues create default", "taskforge queues list"),
         ("queues crate a", "taskforge queues --help"),
         ("jobs list --limit many", "taskforge jobs list --help"),
-        ("jobs list --url mysql://here/db", "use sqlite:///path/to/file.db or postgresql://"),
+        ("jobs list --url mysql://here/db", "use sqlite:///path/to/file.db, postgresql://"),
         ("worker nowhere:forge", "nowhere.py"),
     ],
 )

@@ -23,13 +23,14 @@ async def check(
     """Show every setting, its value and where it came from. Passwords are masked. Fails when a setting is wrong."""
     found = Settings.traced({"url": store.url, "schema": store.schema})
     make_engine(store.settings)  # a URL that no engine understands is wrong too
+    store.settings.has_single_sign_on()
     answered: float | None = None
     if connect:
         async with opened(store) as engine:
             started = time.monotonic()
             await engine.now()
             answered = (time.monotonic() - started) * 1000
-    shown = {name: masked(one.value) if name == "url" else one.value for name, one in found.items()}
+    shown = {name: _shown(name, one.value) for name, one in found.items()}
     if store.json:
         settings = {name: {"value": value, "source": found[name].source} for name, value in shown.items()}
         emit({"settings": settings, "store_answered_ms": answered})
@@ -42,3 +43,9 @@ async def check(
     out.print(rows)
     if answered is not None:
         out.print(f"[green]the store answers[/] in {answered:.1f} ms")
+
+
+def _shown(name: str, value: object) -> object:
+    if name == "url":
+        return masked(str(value))
+    return "***" if name in ("secret", "token", "oidc_client_secret") and value else value

@@ -8,6 +8,7 @@ import sys
 from cyclopts import CycloptsError
 from rich.console import Console
 
+from taskforge.domain.access import Forbidden, Unauthenticated
 from taskforge.domain.errors import (
     Conflict,
     Gone,
@@ -84,6 +85,10 @@ def next_step_of(error: Exception) -> str:
                 "do that and try again" if "run `" in str(error) else "install the release that fits it, or name another with --url"
             )
             return f"{step}; `taskforge config check` shows which store is meant"
+        case Unauthenticated():
+            return "set TASKFORGE_TOKEN to an API key of the server"
+        case Forbidden():
+            return "use a key that has this permission (TASKFORGE_TOKEN)"
         case StoreUnavailable():
             return "check that the store is up and its URL right (`taskforge config check --connect`), then try again"
         case Invalid():

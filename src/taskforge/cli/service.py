@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import psutil
 
+from taskforge.domain.access import Forbidden
 from taskforge.domain.errors import NotFound, nearest
 from taskforge.sdk.app import TaskForge
 from taskforge.settings import PROJECT
@@ -141,10 +142,11 @@ async def connected(forge: TaskForge, **options: Any) -> AsyncIterator[Service]:
     engine = await forge.engine()
     try:
         if options.get("queues"):
-            known = [queue.name for queue in await engine.queues([PROJECT])]
-            for name in options["queues"]:
-                if name not in known:
-                    raise NotFound("queue", name, nearest=nearest(name, known))
+            with contextlib.suppress(Forbidden):  # a worker's key does not see queues; the server knows them all the same
+                known = [queue.name for queue in await engine.queues([PROJECT])]
+                for name in options["queues"]:
+                    if name not in known:
+                        raise NotFound("queue", name, nearest=nearest(name, known))
         worker = await forge.worker(**{name: value for name, value in options.items() if value is not None})
         yield Service(forge, worker, engine)
     finally:

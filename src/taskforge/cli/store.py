@@ -23,7 +23,10 @@ from taskforge.wiring import make_engine, sqlite_path
 Json = Annotated[bool, Parameter(name="--json", help="Print one JSON document instead of text.")]
 Url = Annotated[
     str | None,
-    Parameter(name="--url", help="sqlite:///file.db or postgresql://user@host/database; else TASKFORGE_URL or taskforge.toml."),
+    Parameter(
+        name="--url",
+        help="sqlite:///file.db, postgresql://user@host/database or https://server; else TASKFORGE_URL or taskforge.toml.",
+    ),
 ]
 Schema = Annotated[str | None, Parameter(name="--schema", help="The PostgreSQL schema that holds the tables.")]
 

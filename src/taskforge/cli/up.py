@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,6 +21,7 @@ from taskforge.cli.live import Pane, show_live
 from taskforge.cli.moments import seconds as parse_seconds
 from taskforge.cli.reload import folder_of, reload_on_change
 from taskforge.cli.service import Service, connected, names, run
+from taskforge.cli.serving import beside as serve_beside
 from taskforge.cli.snapshot import Observer, Snapshot
 from taskforge.cli.store import STORE, Store, masked
 from taskforge.cli.terminal import console, emit
@@ -42,14 +43,18 @@ def up(
     queues: Annotated[str | None, Parameter(help="Only these queues: a list with commas.")] = None,
     reload: Annotated[bool, Parameter(help="Start anew when a Python file of the app changes.")] = False,
     seconds: Annotated[str | None, Parameter(help="Stop by itself after this long.")] = None,
+    port: Annotated[int | None, Parameter(help="Serve the REST API on this port; another is taken if it is in use.")] = None,
+    no_api: Annotated[bool, Parameter(help="Serve no REST API.")] = False,
     store: Store = STORE,
 ) -> int:
-    """Run an app, or the demo, in one process: upkeep, a worker, and a live view where there is a terminal. Ctrl-C stops it."""
+    """Run an app, or the demo, in one process: upkeep, a worker, the REST API, and a live view on a terminal. Ctrl-C stops it."""
     limit = None if seconds is None else parse_seconds("--seconds", seconds)
     if reload:
         return _reload(app, limit, store)
     forge = _demo(store) if app is None else load(app, store)
-    return run(_up(forge, app, limit, store, slots=slots, queues=names(queues)))
+    if port is not None:
+        forge.settings = msgspec.structs.replace(forge.settings, port=port)
+    return run(_up(forge, app, limit, store, api=not no_api, slots=slots, queues=names(queues)))
 
 
 def _reload(app: str | None, limit: float | None, store: Store) -> int:
@@ -73,7 +78,7 @@ def _demo(store: Store) -> TaskForge:
     return forge
 
 
-async def _up(forge: TaskForge, app: str | None, limit: float | None, store: Store, **options: Any) -> int:
+async def _up(forge: TaskForge, app: str | None, limit: float | None, store: Store, *, api: bool, **options: Any) -> int:
     live = sys.stdout.isatty() and not store.json
     with Pane.opened() if live else contextlib.nullcontext() as pane:
         if pane is None:
@@ -84,6 +89,12 @@ async def _up(forge: TaskForge, app: str | None, limit: float | None, store: Sto
             if limit is not None:
                 beside.append(_stop_after(service, limit))
             place = masked(forge.settings.url)
+            # On a terminal the credentials go to the screen that the live view leaves alone.
+            tell = _teller(pane, quiet=store.json)
+            serving = await serve_beside(service.engine, forge.settings, tell) if api else None
+            if serving is not None:
+                beside.append(serving.run())
+                place = f"{place} · {serving.address}"
             if pane is not None:
                 showing = show_live(service, observer, pane, app or "demo", place)
             else:
@@ -93,6 +104,11 @@ async def _up(forge: TaskForge, app: str | None, limit: float | None, store: Sto
             last = await observer.look(jobs=False)
     _tell_end(service, last, store)
     return service.leave(0)
+
+
+def _teller(pane: Pane | None, *, quiet: bool) -> Callable[[str], None]:
+    out = pane.screen if pane is not None else Console(stderr=True, highlight=False) if quiet else console()
+    return lambda line: out.print(line, soft_wrap=True, markup=False)
 
 
 async def _feed(service: Service) -> None:

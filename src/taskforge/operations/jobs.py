@@ -5,6 +5,7 @@ from uuid import UUID
 
 import msgspec
 
+from taskforge.domain.audit import Note
 from taskforge.domain.changes import Changed, JobChange
 from taskforge.domain.job import Inserted, NewJob, Refused
 from taskforge.domain.query import JobFilter, Page, cursor_at
@@ -28,9 +29,9 @@ async def enqueue(engine: Engine, project: int, job: NewJob) -> Inserted:
     return answer
 
 
-async def change(engine: Engine, projects: Sequence[int], job: UUID, verb: JobChange) -> Changed:
+async def change(engine: Engine, projects: Sequence[int], job: UUID, verb: JobChange, *, note: Note | None = None) -> Changed:
     """Change one job; raises why it was refused."""
-    answer = (await engine.change(projects, [job], verb))[0]
+    answer = (await engine.change(projects, [job], verb, note=note))[0]
     if isinstance(answer, Refused):
         raise answer.error
     return answer

@@ -1,0 +1,66 @@
+"""What every route works with: the engine, the accounts, and what is remembered of both."""
+
+import secrets
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Self
+
+from taskforge.api.oidc import Fetch, Provider
+from taskforge.operations.access_tokens import AccessTokens
+from taskforge.operations.accounts import Accounts
+from taskforge.operations.gatekeeper import Gatekeeper
+from taskforge.operations.keys import Keys
+from taskforge.operations.passwords import Passwords
+from taskforge.operations.quotas import Quotas
+from taskforge.operations.tenants import Tenants
+from taskforge.operations.worker_desk import WorkerDesk
+from taskforge.settings import Settings
+from taskforge.storage.directory import Directory
+from taskforge.storage.engine import Engine
+from taskforge.storage.journal import Journal
+from taskforge.storage.keyring import Keyring
+
+
+class Backend:
+    def __init__(
+        self,
+        engine: Engine,
+        cabinet: Any,
+        key: bytes,
+        settings: Settings,
+        clock: Callable[[], datetime],
+        fetch: Fetch | None = None,
+    ) -> None:
+        """`cabinet` is the same store as `engine`, through the other of its two protocols; `fetch` is how to reach the provider of
+        single sign-on, where there is one."""
+        self.engine = engine
+        self.settings = settings
+        self.directory = Directory(cabinet)
+        self.keyring = Keyring(cabinet)
+        self.journal = Journal(cabinet)
+        self.tenants = Tenants(self.directory)
+        self.quotas = Quotas(engine, self.directory)
+        tokens = AccessTokens(key, clock)
+        self.gatekeeper = Gatekeeper(self.directory, self.keyring, self.tenants, tokens, clock)
+        self.accounts = Accounts(self.directory, self.keyring, Passwords(), tokens, key, self.forget, clock)
+        self.desk = WorkerDesk(engine, self.tenants, self.quotas, settings.lease_seconds)
+        self.keys = Keys(self.keyring, self.forget, clock)
+        self.provider = None if fetch is None else Provider(settings, fetch, key, clock)
+
+    def forget(self) -> None:
+        """After a change of accounts: it holds here at once, on other servers within two seconds."""
+        self.tenants.forget()
+        self.gatekeeper.forget()
+
+    @classmethod
+    async def open(
+        cls,
+        engine: Engine,
+        cabinet: Any,
+        settings: Settings,
+        clock: Callable[[], datetime] | None = None,
+        fetch: Fetch | None = None,
+    ) -> Self:
+        """With the signing key from the settings, or the one that the servers of this store share."""
+        key = settings.secret.encode() if settings.secret else await Keyring(cabinet).secret("signing", secrets.token_bytes(32))
+        return cls(engine, cabinet, key, settings, clock or (lambda: datetime.now(UTC)), fetch)

@@ -1,0 +1,149 @@
+"""Whoever makes a request, and what they may reach. Each route declares its permission; a route that does not cannot be built."""
+
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from litestar import Request
+from litestar.connection import ASGIConnection
+from litestar.handlers import BaseRouteHandler
+
+from taskforge.api.backend import Backend
+from taskforge.domain.access import Forbidden, Permission, Principal, Unauthenticated, need
+from taskforge.domain.audit import Note
+from taskforge.domain.errors import NotFound
+from taskforge.domain.job import Job
+from taskforge.domain.queue import Queue
+from taskforge.domain.tenancy import Project
+from taskforge.domain.worker import Worker
+from taskforge.operations.secret import SESSION
+
+COOKIE = "taskforge_session"
+CSRF_HEADER = "x-csrf-token"
+SAFE = ("GET", "HEAD", "OPTIONS")
+PUBLIC = "public"  # what a route declares that anyone may call
+ANYONE = "anyone"  # what a route declares that any valid credential may call
+
+
+class Visitor(msgspec.Struct, frozen=True):
+    """A request before it is known whose it is."""
+
+    backend: Backend
+    origin: str
+    request: str
+
+    def note_for(self, action: str) -> Any:
+        """A maker of audit notes for someone who is about to be known."""
+        return lambda email, organization: Note(f"user:{email}", action, organization, self.origin, self.request)
+
+
+class Caller(msgspec.Struct, frozen=True):
+    principal: Principal
+    backend: Backend
+    origin: str
+    request: str
+    credential: str
+    session: str | None = None
+
+    def note(self, action: str) -> Note:
+        return Note(self.principal.label, action, self.principal.organization, self.origin, self.request)
+
+    def may(self, permission: Permission) -> bool:
+        return permission in self.principal.permissions
+
+    async def project(self, name: str | None) -> Project:
+        """Where something new goes."""
+        return await self.backend.tenants.meant(self.principal, name)
+
+    async def projects(self, name: str | None) -> tuple[int, ...]:
+        """What a listing covers: the named project, or everything that the caller may touch."""
+        if name is None:
+            return self.principal.projects
+        return ((await self.backend.tenants.project(self.principal, name)).number,)
+
+    async def project_names(self) -> dict[int, str]:
+        return {one.number: one.name for one in await self.backend.tenants.projects_of(self.principal.organization)}
+
+    async def job(self, identifier: UUID) -> Job:
+        found = await self.backend.engine.get(self.principal.projects, [identifier])
+        if not found:
+            await self.absent("job", identifier, bool(await self.backend.engine.get(await self._others(), [identifier])))
+        return found[0]
+
+    async def queue(self, identifier: UUID) -> Queue:
+        queues = await self.backend.engine.queues([*self.principal.projects, *await self._others()])
+        found = next((one for one in queues if one.id == identifier), None)
+        if found is None or found.project not in self.principal.projects:
+            await self.absent("queue", identifier, found is not None)
+        assert found is not None
+        return found
+
+    async def worker(self, identifier: UUID) -> Worker:
+        """The newest life of it."""
+        workers = await self.backend.engine.workers([*self.principal.projects, *await self._others()])
+        found = next((one for one in reversed(workers) if one.id == identifier), None)
+        if found is None or found.project not in self.principal.projects:
+            await self.absent("worker", identifier, found is not None)
+        assert found is not None
+        return found
+
+    async def absent(self, kind: str, identifier: UUID, elsewhere: bool) -> None:
+        """By id, what belongs to others is forbidden; what nobody has is not found."""
+        if elsewhere:
+            raise Forbidden(f"{kind} {identifier} is not one that {self.principal.label} may touch")
+        raise NotFound(kind, str(identifier))
+
+    async def _others(self) -> tuple[int, ...]:
+        return await self.backend.tenants.others(self.principal)
+
+
+async def authorize(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+    """The guard before every route: nobody we know, 401; not allowed, 403."""
+    permission = handler.opt["permission"]
+    if permission == PUBLIC:
+        return
+    backend: Backend = connection.app.state.backend
+    credential, session = _credential(connection)
+    principal = await backend.gatekeeper.identify(credential)
+    if session is not None and connection.scope.get("method") not in SAFE:
+        check_csrf(backend, session, connection.headers.get(CSRF_HEADER, ""))
+    if permission != ANYONE:
+        need(principal, permission)
+    scope: Any = connection.scope
+    scope["caller"] = Caller(principal, backend, origin_of(scope), scope["request_id"], credential, session)
+
+
+def _credential(connection: ASGIConnection[Any, Any, Any, Any]) -> tuple[str, str | None]:
+    """The credential, and the session if it is one that a browser sends by itself. A header always goes before a cookie."""
+    header = connection.headers.get("authorization")
+    if header is not None:
+        kind, _, credential = header.partition(" ")
+        if kind.lower() != "bearer" or not credential:
+            raise Unauthenticated
+        return credential.strip(), None
+    session = connection.cookies.get(COOKIE, "")
+    if not session.startswith(SESSION):  # a key or token has no place in a cookie, which browsers send by themselves
+        raise Unauthenticated
+    return session, session
+
+
+def check_csrf(backend: Backend, session: str, token: str) -> None:
+    """A browser sends the cookie also when another site asks it to: only a page of ours knows the token."""
+    if not backend.accounts.fits_csrf(session, token):
+        raise Forbidden(f"a change made with a session needs its token in the header {CSRF_HEADER}; GET /api/v1/session has it")
+
+
+def provide_caller(request: Request[Any, Any, Any]) -> Caller:
+    scope: Any = request.scope
+    caller: Caller = scope["caller"]
+    return caller
+
+
+def provide_visitor(request: Request[Any, Any, Any]) -> Visitor:
+    scope: Any = request.scope
+    return Visitor(request.app.state.backend, origin_of(scope), scope["request_id"])
+
+
+def origin_of(scope: Any) -> str:
+    client = scope.get("client")
+    return client[0] if client else "-"

@@ -1,0 +1,230 @@
+"""From a request's body to stored jobs: the one path for one job and for many, quick or documented."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+from uuid import UUID
+
+import msgspec
+
+from taskforge.api.caller import Caller
+from taskforge.api.problems import Fault, TooLarge, context_of, pointer_of, problem_of
+from taskforge.api.views import Time
+from taskforge.domain import rules
+from taskforge.domain.audit import Note
+from taskforge.domain.errors import Invalid, TaskForgeError
+from taskforge.domain.job import Inserted, NewJob, Refused, new_job
+from taskforge.domain.queue import MAX_PAYLOAD_BYTES
+from taskforge.domain.tenancy import Project
+
+MOST_JOBS = 10_000
+Seconds = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class NewJobBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """A job as callers write it, for the API's document."""
+
+    queue: str
+    job_type: str
+    payload: Any = None
+    priority: int = 0
+    max_attempts: int | None = None
+    scheduled_for: Time | None = None
+    delay_seconds: Seconds | None = None
+    timeout_at: Time | None = None
+    deadline_seconds: Seconds | None = None
+    """Instead of timeout_at: so long from now"""
+    expires_at: Time | None = None
+    expires_seconds: Seconds | None = None
+    """Instead of expires_at: so long from now"""
+    timeout_seconds: float | None = None
+    tags: list[str] = []
+    requires: dict[str, Any] | None = None
+    unique_key: str | None = None
+    idempotency_key: str | None = None
+    fairness_key: str | None = None
+    trace: str | None = None
+
+
+class StoredBody(NewJobBody, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """The same as it is decoded: the payload stays the bytes that came, checked and stored without being written anew."""
+
+    payload: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class PlainBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True, gc=False):
+    """What most jobs of a large call are. A call of nothing else is checked by kind instead of job by job."""
+
+    queue: str
+    job_type: str
+    payload: msgspec.Raw = msgspec.Raw(b"null")
+    priority: int = 0
+
+
+class JobCreated(msgspec.Struct, frozen=True):
+    id: UUID
+    existed: bool  # a job with the same key was there before
+
+
+class BulkError(msgspec.Struct, frozen=True):
+    index: int
+    type: str
+    detail: str
+    errors: list[Fault] = []
+    context: dict[str, str | int] = {}
+
+
+class BulkAnswer(msgspec.Struct, frozen=True):
+    """`ids` has an entry for each job in order; null for those that were refused, which `errors` explains."""
+
+    ids: list[UUID | None]
+    existed: list[int]  # the indexes of jobs that were there before
+    errors: list[BulkError]
+
+
+_one = msgspec.json.Decoder(StoredBody)
+_many = msgspec.json.Decoder(list[StoredBody])
+_many_plain = msgspec.json.Decoder(list[PlainBody])
+
+
+def decode_one(body: bytes) -> StoredBody:
+    made: StoredBody = decoded(_one, body)
+    return made
+
+
+def decode_many(body: bytes) -> list[StoredBody] | list[PlainBody]:
+    """Plain jobs as such when there is nothing else in the call: a third of the work."""
+    if rules.HUGE_NUMBER.search(body) is None:
+        try:
+            body.decode()
+            return _many_plain.decode(body)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            pass
+    made: list[StoredBody] = decoded(_many, body)
+    return made
+
+
+def decoded(decoder: Any, body: bytes) -> Any:
+    try:
+        return decoder.decode(body)
+    except RecursionError:
+        raise Invalid("body", "is nested too deeply", "use a flatter structure") from None
+    except msgspec.ValidationError as error:
+        problem, _, path = str(error).partition(" - at `$")
+        raise Invalid(path.rstrip("`").lstrip(".") or "body", problem[:1].lower() + problem[1:], "see the API document") from None
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise Invalid("body", f"is not JSON ({error})", "send valid JSON in UTF-8") from None
+
+
+def jobs_from(bodies: Sequence[StoredBody | PlainBody], note: Note, key: str | None) -> list[NewJob | Invalid]:
+    """Each job, or what is wrong with it. Plain jobs alike in queue, type and priority are checked once."""
+    made: list[NewJob | Invalid] = []
+    templates: dict[tuple[str, str, int], NewJob | Invalid] = {}
+    for index, body in enumerate(bodies):
+        try:
+            if isinstance(body, StoredBody):
+                made.append(job_from(body, note, None if key is None else f"{key}#{index}"))
+                continue
+            kind = (body.queue, body.job_type, body.priority)
+            template = templates.get(kind)
+            if template is None:
+                template = templates[kind] = _template(body, note)
+            if isinstance(template, Invalid) or key is not None:
+                made.append(template if isinstance(template, Invalid) else _like(template, body, f"{key}#{index}"))
+                continue
+            made.append(
+                NewJob(
+                    queue=template.queue,
+                    job_type=template.job_type,
+                    payload=bytes(body.payload),
+                    priority=template.priority,
+                    note=note,
+                )
+            )
+        except Invalid as error:
+            made.append(error)
+    return made
+
+
+def _template(body: PlainBody, note: Note) -> NewJob | Invalid:
+    try:
+        return msgspec.structs.replace(new_job(body.queue, body.job_type, priority=body.priority), note=note)
+    except Invalid as error:
+        return error
+
+
+def _like(template: NewJob, body: PlainBody, key: str) -> NewJob:
+    return msgspec.structs.replace(template, payload=bytes(body.payload), idempotency_key=key)
+
+
+def job_from(body: StoredBody, note: Note | None, key: str | None = None) -> NewJob:
+    """Check everything that does not depend on the queue. The payload's bytes are stored as they came."""
+    if key is not None and body.idempotency_key is not None and key != body.idempotency_key:
+        raise Invalid("idempotency_key", "differs from the Idempotency-Key header", "use one of them")
+    job = new_job(
+        body.queue,
+        body.job_type,
+        priority=body.priority,
+        max_attempts=body.max_attempts,
+        at=_moment(body, "scheduled_for", "delay_seconds"),
+        deadline=_moment(body, "timeout_at", "deadline_seconds"),
+        expires=_moment(body, "expires_at", "expires_seconds"),
+        timeout_seconds=body.timeout_seconds,
+        tags=body.tags,
+        requires=body.requires,
+        unique_key=body.unique_key,
+        idempotency_key=key if key is not None else body.idempotency_key,
+        fairness_key=body.fairness_key,
+        trace=body.trace,
+    )
+    payload = rules.json_document("payload", bytes(body.payload), most=MAX_PAYLOAD_BYTES)
+    return msgspec.structs.replace(job, payload=payload, note=note)
+
+
+def _moment(body: StoredBody, instant: str, seconds: str) -> Any:
+    at, after = getattr(body, instant), getattr(body, seconds)
+    if at is not None and after is not None:
+        raise Invalid(seconds, f"is given together with {instant}", "use one of them")
+    return at if after is None else after
+
+
+async def create_one(caller: Caller, project: str | None, body: StoredBody, key: str | None) -> JobCreated:
+    owner = await caller.project(project)
+    job = job_from(body, caller.note("job.create"), key)
+    answer = (await _insert(caller, owner, [job]))[0]
+    if isinstance(answer, Refused):
+        raise answer.error
+    return JobCreated(answer.job, answer.existed)
+
+
+async def create_many(
+    caller: Caller, project: str | None, bodies: list[StoredBody] | list[PlainBody], key: str | None
+) -> BulkAnswer:
+    if len(bodies) > MOST_JOBS:
+        raise TooLarge(f"{len(bodies):,} jobs in one call; send at most {MOST_JOBS:,}")
+    if key is not None:
+        rules.text("Idempotency-Key", key, most=240)
+    owner = await caller.project(project)
+    made = jobs_from(bodies, caller.note("job.create"), key)
+    refused = [(index, one) for index, one in enumerate(made) if isinstance(one, Invalid)]
+    answers: list[Inserted | Refused] = await _insert(caller, owner, [one for one in made if isinstance(one, NewJob)])
+    for index, error in refused:
+        answers.insert(index, Refused(error))
+    return BulkAnswer(
+        ids=[answer.job if isinstance(answer, Inserted) else None for answer in answers],
+        existed=[index for index, answer in enumerate(answers) if isinstance(answer, Inserted) and answer.existed],
+        errors=[_bulk_error(index, answer.error) for index, answer in enumerate(answers) if isinstance(answer, Refused)],
+    )
+
+
+async def _insert(caller: Caller, project: Project, jobs: list[NewJob]) -> list[Inserted | Refused]:
+    if not jobs:
+        return []
+    await caller.backend.quotas.admit(project, jobs)
+    return await caller.backend.engine.insert(project.number, jobs)
+
+
+def _bulk_error(index: int, error: Exception) -> BulkError:
+    if not isinstance(error, TaskForgeError):
+        raise error
+    faults = [Fault(pointer_of(f"[{index}].{error.field}"), error.problem, error.expected)] if isinstance(error, Invalid) else []
+    return BulkError(index, problem_of(error, "-").type, str(error), faults, context_of(error))

@@ -1,0 +1,122 @@
+"""The routes that are answered without the framework: enqueueing, and what workers ask. They are most of what a server does."""
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from taskforge.api import enqueue
+from taskforge.api.caller import Caller
+from taskforge.api.enqueue import decoded
+from taskforge.domain import wire
+from taskforge.domain.access import Permission
+from taskforge.domain.wire_outcome import outcome_of
+from taskforge.domain.worker import Sample, check_sample, check_worker
+from taskforge.operations.worker_desk import Report
+
+WORKER = "/api/v1/worker"
+
+
+class Quick(msgspec.Struct, frozen=True):
+    permission: Permission
+    status: int
+    act: Callable[[Caller, str | None, bytes, str | None], Awaitable[Any]]  # of caller, project, body, idempotency key
+    waits: bool = False  # whether the caller may leave before the answer is there
+
+
+async def _create_one(caller: Caller, project: str | None, body: bytes, key: str | None) -> enqueue.JobCreated:
+    return await enqueue.create_one(caller, project, enqueue.decode_one(body), key)
+
+
+async def _create_many(caller: Caller, project: str | None, body: bytes, key: str | None) -> enqueue.BulkAnswer:
+    return await enqueue.create_many(caller, project, enqueue.decode_many(body), key)
+
+
+# --- The worker protocol ---
+
+_register = msgspec.json.Decoder(wire.Register)
+_heartbeat = msgspec.json.Decoder(wire.Heartbeat)
+_claim = msgspec.json.Decoder(wire.ClaimBody)
+_complete = msgspec.json.Decoder(wire.CompleteBody)
+_beats = msgspec.json.Decoder(wire.BeatsBody)
+_lines = msgspec.json.Decoder(wire.LinesBody)
+_deregister = msgspec.json.Decoder(wire.Deregister)
+
+
+async def register(caller: Caller, _project: str | None, body: bytes, _key: str | None) -> wire.Registered:
+    given: wire.Register = decoded(_register, body)
+    worker = wire.new_worker(given)
+    check_worker(worker)
+    made = await caller.backend.desk.register(await caller.project(None), worker, given.lease_seconds)
+    seconds = caller.backend.settings.heartbeat_seconds
+    return wire.Registered(
+        worker=made.worker,
+        incarnation=made.incarnation,
+        lease_seconds=given.lease_seconds,
+        heartbeat_seconds=min(seconds, given.lease_seconds / 3),
+    )
+
+
+async def heartbeat(caller: Caller, _project: str | None, body: bytes, _key: str | None) -> wire.HeartbeatAnswer:
+    given: wire.Heartbeat = decoded(_heartbeat, body)
+    sample = Sample(given.cpu_percent, given.memory_bytes, given.healthy)
+    check_sample(sample)
+    renewed = await caller.backend.desk.heartbeat(caller.principal, given.incarnation, given.lease_seconds, sample)
+    return wire.HeartbeatAnswer(drain=renewed.drain, cancelled=renewed.cancelled)
+
+
+async def claim(caller: Caller, _project: str | None, body: bytes, _key: str | None) -> wire.ClaimAnswer:
+    given: wire.ClaimBody = decoded(_claim, body)
+    jobs = await caller.backend.desk.claim(caller.principal, given.incarnation, given.limit, given.wait_seconds, given.held)
+    return wire.ClaimAnswer(jobs=tuple(map(wire.wire_job, jobs)))
+
+
+async def complete(caller: Caller, _project: str | None, body: bytes, _key: str | None) -> wire.LostAnswer:
+    given: wire.CompleteBody = decoded(_complete, body)
+    reports = [Report(one.execution, outcome_of(one.outcome), wire.ran_of(one)) for one in given.outcomes]
+    return wire.LostAnswer(lost=tuple(await caller.backend.desk.complete(caller.principal, given.incarnation, reports)))
+
+
+async def progress(caller: Caller, _project: str | None, body: bytes, _key: str | None) -> wire.LostAnswer:
+    given: wire.BeatsBody = decoded(_beats, body)
+    beats = [wire.beat_of(one) for one in given.beats]
+    return wire.LostAnswer(lost=tuple(await caller.backend.desk.beat(caller.principal, given.incarnation, beats)))
+
+
+async def logs(caller: Caller, _project: str | None, body: bytes, _key: str | None) -> wire.LostAnswer:
+    given: wire.LinesBody = decoded(_lines, body)
+    lines = [wire.line_of(one) for one in given.lines]
+    return wire.LostAnswer(lost=tuple(await caller.backend.desk.log(caller.principal, given.incarnation, lines)))
+
+
+async def deregister(caller: Caller, _project: str | None, body: bytes, _key: str | None) -> None:
+    given: wire.Deregister = decoded(_deregister, body)
+    await caller.backend.desk.deregister(caller.principal, given.incarnation)
+
+
+_ONE = Quick(Permission.JOB_WRITE, 201, _create_one)
+_MANY = Quick(Permission.JOB_WRITE, 200, _create_many)
+_ROUTES = {
+    "/api/v1/jobs": _ONE,
+    "/api/v1/jobs/bulk": _MANY,
+    f"{WORKER}/register": Quick(Permission.WORKER_RUN, 201, register),
+    f"{WORKER}/heartbeat": Quick(Permission.WORKER_RUN, 200, heartbeat),
+    f"{WORKER}/claim": Quick(Permission.WORKER_RUN, 200, claim, waits=True),
+    f"{WORKER}/complete": Quick(Permission.WORKER_RUN, 200, complete),
+    f"{WORKER}/progress": Quick(Permission.WORKER_RUN, 200, progress),
+    f"{WORKER}/logs": Quick(Permission.WORKER_RUN, 200, logs),
+    f"{WORKER}/deregister": Quick(Permission.WORKER_RUN, 204, deregister),
+}
+_IN_PROJECT = re.compile(r"/api/v1/projects/([^/]+)/jobs(/bulk)?")
+
+
+def find(method: str, path: str) -> tuple[Quick, str | None] | None:
+    """The quick route of a request, and the project that its path names."""
+    if method != "POST":
+        return None
+    found = _ROUTES.get(path)
+    if found is not None:
+        return found, None
+    matched = _IN_PROJECT.fullmatch(path)
+    return None if matched is None else (_MANY if matched[2] else _ONE, matched[1])

@@ -1,0 +1,107 @@
+"""What happens, as it happens: a stream of server-sent events that resumes without a gap."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Request, get
+from litestar.di import NamedDependency
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import HeaderParameter, QueryParameter
+from litestar.response import ServerSentEvent, ServerSentEventMessage
+
+from taskforge.api.caller import Caller
+from taskforge.api.problems import responses
+from taskforge.api.routes.queues import ProjectName
+from taskforge.domain.access import Permission, Unauthenticated
+from taskforge.domain.errors import StoreUnavailable
+from taskforge.domain.query import Event
+
+QUIET_SECONDS, CHECK_SECONDS = 15.0, 2.0
+_NEEDS = {"job": Permission.JOB_READ, "queue": Permission.QUEUE_READ, "worker": Permission.WORKER_READ}
+LastEventId = Annotated[str | None, HeaderParameter(name="Last-Event-ID", description="Go on behind this event")]
+Topic = Annotated[str | None, QueryParameter(description="Only topics that begin so, such as job or job.failed")]
+
+
+class EventView(msgspec.Struct, frozen=True, omit_defaults=True):
+    topic: str
+    project: str
+    at: str
+    queue: str | None = None
+    jobs: tuple[str, ...] = ()
+    worker: str | None = None
+
+
+@get(
+    "/events",
+    permission=Permission.JOB_READ,
+    tags=["Events"],
+    responses={
+        200: ResponseSpec(str, description="Server-sent events", media_type="text/event-stream", generate_examples=False),
+        **responses(404, 410),
+    },
+)
+async def stream_events(
+    caller: NamedDependency[Caller],
+    request: Request[Any, Any, Any],
+    last_event_id: LastEventId = None,
+    project: ProjectName = None,
+    topic: Topic = None,
+) -> ServerSentEvent:
+    """Events of jobs, queues and workers in commit order. Last-Event-ID goes on where a stream broke; 410 if that is too old."""
+    projects = await caller.projects(project)
+    follower = request.app.state.feed.follow(last_event_id)
+    await follower.begin()
+    return ServerSentEvent(_messages(caller, follower, projects, topic or ""), status_code=200)
+
+
+async def _messages(caller: Caller, follower: Any, projects: tuple[int, ...], topic: str) -> AsyncIterator[ServerSentEventMessage]:
+    loop = asyncio.get_running_loop()
+    with follower:
+        yield ServerSentEventMessage(None, comment="open", retry=1_000)
+        sent_at = loop.time()
+        while True:
+            events = await follower.next(CHECK_SECONDS)
+            if not await _may_still(caller):
+                return
+            names = await caller.project_names() if events else {}
+            queues = {one.number: one.name for one in await caller.backend.engine.queues(projects)} if events else {}
+            for event in events:
+                if event.project in projects and event.topic.startswith(topic) and caller.may(_needed(event)):
+                    yield ServerSentEventMessage(id=event.cursor, event=event.topic, data=_data(event, names, queues))
+                    sent_at = loop.time()
+            if loop.time() - sent_at > QUIET_SECONDS:
+                # Also when all of it was others': whoever comes back later need not begin with what they may not see.
+                yield ServerSentEventMessage(None, comment="quiet", id=follower.cursor)
+                sent_at = loop.time()
+
+
+def _needed(event: Event) -> Permission:
+    return _NEEDS.get(event.topic.partition(".")[0], Permission.JOB_READ)
+
+
+def _data(event: Event, names: dict[int, str], queues: dict[int, str]) -> str:
+    view = EventView(
+        event.topic,
+        names.get(event.project, ""),
+        event.at.isoformat(),
+        None if event.queue is None else queues.get(event.queue),
+        tuple(map(str, event.jobs)),
+        None if event.worker is None else str(event.worker),
+    )
+    return msgspec.json.encode(view).decode()
+
+
+async def _may_still(caller: Caller) -> bool:
+    """A stream may outlive the right to read it. Asked before what came is sent; the answer is remembered for two seconds."""
+    try:
+        principal = await caller.backend.gatekeeper.identify(caller.credential)
+    except Unauthenticated:
+        return False
+    except StoreUnavailable:
+        return True
+    return principal.permissions >= caller.principal.permissions
+
+
+HANDLERS = [stream_events]

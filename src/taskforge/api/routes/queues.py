@@ -1,0 +1,184 @@
+"""Queues: create, read, change, pause, measure, delete."""
+
+from typing import Annotated, Any
+from uuid import UUID
+
+import msgspec
+from litestar import Response, delete, get, patch, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
+
+from taskforge.api.caller import Caller
+from taskforge.api.etags import IfMatch, tagged, version_in
+from taskforge.api.problems import Stale, responses
+from taskforge.api.views import QueueStatsView, QueueView, queue_view, stats_view
+from taskforge.domain.access import Permission
+from taskforge.domain.errors import Conflict, NotFound, nearest
+from taskforge.domain.queue import CreateQueue, DeleteQueue, Queue, QueueSettings, UpdateQueue
+
+ProjectName = Annotated[str | None, QueryParameter(name="project", description="A project's name or id; else all that you may see")]
+NewIn = Annotated[
+    str | None, QueryParameter(name="project", description="A project's name or id; else the key's own, or the only one")
+]
+
+
+class NewQueue(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    name: str
+    description: str = ""
+    priority: int = 0
+    settings: dict[str, Any] = {}
+    is_active: bool = True
+
+
+class QueueEdit(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Fields left out stay as they are. Settings are merged; a setting of null goes back to its default."""
+
+    name: str | None = None
+    description: str | None = None
+    priority: int | None = None
+    settings: dict[str, Any] | None = None
+    is_active: bool | None = None
+
+
+class QueueList(msgspec.Struct, frozen=True):
+    items: list[QueueView]
+
+
+class StatsList(msgspec.Struct, frozen=True):
+    items: list[QueueStatsView]
+
+
+@get("/queues", permission=Permission.QUEUE_READ, tags=["Queues"], responses=responses(404))
+async def list_queues(
+    caller: NamedDependency[Caller], project: ProjectName = None, name: FromQuery[str | None] = None
+) -> QueueList:
+    """List queues, of one project or of the whole organization."""
+    names = await caller.project_names()
+    queues = await caller.backend.engine.queues(await caller.projects(project))
+    if name is not None and not any(one.name == name for one in queues):
+        raise NotFound("queue", name, nearest=nearest(name, [one.name for one in queues]))
+    return QueueList([queue_view(one, names) for one in queues if name is None or one.name == name])
+
+
+@post("/queues", permission=Permission.QUEUE_WRITE, tags=["Queues"], responses=responses(404, 409))
+async def create_queue(caller: NamedDependency[Caller], data: JSONBody[NewQueue], project: NewIn = None) -> Response[QueueView]:
+    """Create a queue. Its name is unique in its project."""
+    owner = await caller.project(project)
+    change = CreateQueue(
+        name=data.name,
+        description=data.description,
+        priority=data.priority,
+        settings=_settings(data.settings),
+        is_active=data.is_active,
+    )
+    made = await caller.backend.engine.change_queue(owner.number, change, note=caller.note("queue.create"))
+    return await _rendered(caller, made, 201)
+
+
+@get("/queues/{queue_id:uuid}", permission=Permission.QUEUE_READ, tags=["Queues"], responses=responses(404))
+async def get_queue(caller: NamedDependency[Caller], queue_id: FromPath[UUID]) -> Response[QueueView]:
+    """Read a queue; its ETag makes a later change safe."""
+    return await _rendered(caller, await caller.queue(queue_id))
+
+
+@patch("/queues/{queue_id:uuid}", permission=Permission.QUEUE_WRITE, tags=["Queues"], responses=responses(404, 409, 412))
+async def update_queue(
+    caller: NamedDependency[Caller], queue_id: FromPath[UUID], data: JSONBody[QueueEdit], if_match: IfMatch = None
+) -> Response[QueueView]:
+    """Change a queue. With If-Match the change is made only to the version that you read."""
+    old = await caller.queue(queue_id)
+    settings = None
+    if data.settings is not None:
+        settings = _settings({**msgspec.to_builtins(old.settings), **data.settings})
+    expected = version_in(if_match)
+    change = UpdateQueue(
+        queue=queue_id,
+        name=data.name,
+        description=data.description,
+        priority=data.priority,
+        settings=settings,
+        is_active=data.is_active,
+        # Settings were merged with what was read: if that changed meanwhile, merging again is for the caller to decide.
+        expected_version=expected if expected is not None or settings is None else old.version,
+    )
+    try:
+        made = await caller.backend.engine.change_queue(old.project, change, note=caller.note("queue.update"))
+    except Conflict as error:
+        if expected is not None and (await caller.queue(queue_id)).version != expected:
+            raise Stale(str(error)) from None
+        raise
+    return await _rendered(caller, made)
+
+
+@post(
+    "/queues/{queue_id:uuid}/pause",
+    permission=Permission.QUEUE_WRITE,
+    status_code=200,
+    tags=["Queues"],
+    responses=responses(404, 409),
+)
+async def pause_queue(caller: NamedDependency[Caller], queue_id: FromPath[UUID]) -> Response[QueueView]:
+    """Start no more of its jobs, and take no new ones unless its settings say otherwise."""
+    return await _set_active(caller, queue_id, active=False)
+
+
+@post(
+    "/queues/{queue_id:uuid}/resume",
+    permission=Permission.QUEUE_WRITE,
+    status_code=200,
+    tags=["Queues"],
+    responses=responses(404, 409),
+)
+async def resume_queue(caller: NamedDependency[Caller], queue_id: FromPath[UUID]) -> Response[QueueView]:
+    """Go on with a paused queue."""
+    return await _set_active(caller, queue_id, active=True)
+
+
+@delete("/queues/{queue_id:uuid}", permission=Permission.QUEUE_WRITE, tags=["Queues"], responses=responses(404, 409))
+async def delete_queue(caller: NamedDependency[Caller], queue_id: FromPath[UUID]) -> None:
+    """Delete a queue: what waits in it is cancelled, its history stays. Refused while its jobs run."""
+    old = await caller.queue(queue_id)
+    await caller.backend.engine.change_queue(old.project, DeleteQueue(queue=queue_id), note=caller.note("queue.delete"))
+
+
+@get("/queues/{queue_id:uuid}/stats", permission=Permission.QUEUE_READ, tags=["Queues"], responses=responses(404))
+async def queue_stats(caller: NamedDependency[Caller], queue_id: FromPath[UUID]) -> QueueStatsView:
+    """How many of its jobs are in each status, and how long the oldest one waits."""
+    queue = await caller.queue(queue_id)
+    found = await caller.backend.engine.stats([queue.project])
+    return stats_view(next(one for one in found if one.queue_id == queue_id))
+
+
+@get("/stats", permission=Permission.QUEUE_READ, tags=["Queues"], responses=responses(404))
+async def list_stats(caller: NamedDependency[Caller], project: ProjectName = None) -> StatsList:
+    """The same for every queue of a project, or of the organization."""
+    return StatsList([stats_view(one) for one in await caller.backend.engine.stats(await caller.projects(project))])
+
+
+def _settings(values: dict[str, Any]) -> QueueSettings:
+    return QueueSettings.parse({name: value for name, value in values.items() if value is not None})
+
+
+async def _set_active(caller: Caller, queue_id: UUID, *, active: bool) -> Response[QueueView]:
+    old = await caller.queue(queue_id)
+    note = caller.note("queue.resume" if active else "queue.pause")
+    made = await caller.backend.engine.change_queue(old.project, UpdateQueue(queue=queue_id, is_active=active), note=note)
+    return await _rendered(caller, made)
+
+
+async def _rendered(caller: Caller, queue: Queue, status: int = 200) -> Response[QueueView]:
+    view = queue_view(queue, await caller.project_names())
+    return tagged(view, f'"{queue.version}"', status)
+
+
+HANDLERS = [
+    list_queues,
+    create_queue,
+    get_queue,
+    update_queue,
+    pause_queue,
+    resume_queue,
+    delete_queue,
+    queue_stats,
+    list_stats,
+]

@@ -1,0 +1,127 @@
+"""Enqueueing and the worker protocol, as the API's document has them. The front answers these itself, without the framework."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from litestar import post
+from litestar.params import FromPath, HeaderParameter, JSONBody
+
+from taskforge.api.described import described
+from taskforge.api.enqueue import BulkAnswer, JobCreated, NewJobBody
+from taskforge.api.problems import responses
+from taskforge.domain import wire
+from taskforge.domain.access import Permission
+
+IdempotencyKey = Annotated[
+    str | None, HeaderParameter(name="Idempotency-Key", description="Sent again with the same body, the first job is the answer")
+]
+_ANSWERED = AssertionError("this is answered by the front")
+
+
+@post("/jobs", permission=Permission.JOB_WRITE, tags=["Jobs"], responses=responses(404, 409, 413))
+async def create_job(data: JSONBody[NewJobBody], idempotency_key: IdempotencyKey = None) -> JobCreated:
+    """Enqueue one job, in the key's project. The answer comes when it is stored for good."""
+    raise _ANSWERED
+
+
+@post("/projects/{project:str}/jobs", permission=Permission.JOB_WRITE, tags=["Jobs"], responses=responses(404, 409, 413))
+async def create_job_in(project: FromPath[str], data: JSONBody[NewJobBody], idempotency_key: IdempotencyKey = None) -> JobCreated:
+    """Enqueue one job in a project named by the path."""
+    raise _ANSWERED
+
+
+@post("/jobs/bulk", permission=Permission.JOB_WRITE, status_code=200, tags=["Jobs"], responses=responses(404, 409, 413))
+async def create_jobs(data: JSONBody[list[NewJobBody]], idempotency_key: IdempotencyKey = None) -> BulkAnswer:
+    """Enqueue up to 10,000 jobs or 8 MiB. Jobs that are refused do not hold up the others; `errors` says which and why."""
+    raise _ANSWERED
+
+
+@post(
+    "/projects/{project:str}/jobs/bulk",
+    permission=Permission.JOB_WRITE,
+    status_code=200,
+    tags=["Jobs"],
+    responses=responses(404, 409, 413),
+)
+async def create_jobs_in(
+    project: FromPath[str], data: JSONBody[list[NewJobBody]], idempotency_key: IdempotencyKey = None
+) -> BulkAnswer:
+    """The same in a project named by the path."""
+    raise _ANSWERED
+
+
+if TYPE_CHECKING:
+    from taskforge.domain.wire import (
+        BeatsBody,
+        ClaimAnswer,
+        ClaimBody,
+        CompleteBody,
+        Deregister,
+        Heartbeat,
+        HeartbeatAnswer,
+        LinesBody,
+        LostAnswer,
+        Register,
+    )
+else:
+    Register, Heartbeat, ClaimBody = described(wire.Register), described(wire.Heartbeat), described(wire.ClaimBody)
+    CompleteBody, BeatsBody, LinesBody = described(wire.CompleteBody), described(wire.BeatsBody), described(wire.LinesBody)
+    Deregister, ClaimAnswer = described(wire.Deregister), described(wire.ClaimAnswer)
+    LostAnswer, HeartbeatAnswer = described(wire.LostAnswer), described(wire.HeartbeatAnswer)
+_RUN: dict[str, Any] = {"permission": Permission.WORKER_RUN, "tags": ["Worker protocol"], "responses": responses(404, 409)}
+
+
+@post("/worker/register", **_RUN)
+async def worker_register(data: JSONBody[Register]) -> wire.Registered:
+    """Make a worker known. Its answer names the incarnation that goes into every later call."""
+    raise _ANSWERED
+
+
+@post("/worker/heartbeat", status_code=200, **_RUN)
+async def worker_heartbeat(data: JSONBody[Heartbeat]) -> HeartbeatAnswer:
+    """Renew the lease on everything that a worker runs. 409: it is over, register again."""
+    raise _ANSWERED
+
+
+@post("/worker/claim", status_code=200, **_RUN)
+async def worker_claim(data: JSONBody[ClaimBody]) -> ClaimAnswer:
+    """Get jobs, waiting up to a minute for them."""
+    raise _ANSWERED
+
+
+@post("/worker/complete", status_code=200, **_RUN)
+async def worker_complete(data: JSONBody[CompleteBody]) -> LostAnswer:
+    """Report what came of executions; the server decides what follows. Those that were not the worker's any more come back."""
+    raise _ANSWERED
+
+
+@post("/worker/progress", status_code=200, **_RUN)
+async def worker_progress(data: JSONBody[BeatsBody]) -> LostAnswer:
+    """Say that executions are alive, and how far they are."""
+    raise _ANSWERED
+
+
+@post("/worker/logs", status_code=200, **_RUN)
+async def worker_logs(data: JSONBody[LinesBody]) -> LostAnswer:
+    """Store what handlers logged."""
+    raise _ANSWERED
+
+
+@post("/worker/deregister", status_code=204, **_RUN)
+async def worker_deregister(data: JSONBody[Deregister]) -> None:
+    """End a worker's lease. 409 while it holds jobs: hand them back first."""
+    raise _ANSWERED
+
+
+HANDLERS = [
+    create_job,
+    create_job_in,
+    create_jobs,
+    create_jobs_in,
+    worker_register,
+    worker_heartbeat,
+    worker_claim,
+    worker_complete,
+    worker_progress,
+    worker_logs,
+    worker_deregister,
+]

@@ -1,0 +1,331 @@
+"""Workers, and which queues they are assigned to."""
+
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from litestar import Response, delete, get, patch, post, put
+from litestar.di import NamedDependency
+from litestar.params import FromPath, FromQuery, JSONBody
+
+from taskforge.api.caller import Caller
+from taskforge.api.etags import IfMatch, check_match, tag_of, tagged
+from taskforge.api.problems import responses
+from taskforge.api.routes.queues import ProjectName, QueueList
+from taskforge.api.views import AssignmentView, QueueView, Time, WorkerView, assignment_view, queue_view, worker_view
+from taskforge.domain.access import Permission
+from taskforge.domain.assignment import Assign, Assignment, Reassign, Unassign
+from taskforge.domain.errors import Conflict, NotFound
+from taskforge.domain.queue import Queue
+from taskforge.domain.worker import UpdateWorker, Worker, check_worker
+
+
+class WorkerList(msgspec.Struct, frozen=True):
+    items: list[WorkerView]
+
+
+class WorkerEdit(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Fields left out stay as they are."""
+
+    name: str | None = None
+    max_concurrent_jobs: int | None = None
+    capabilities: dict[str, Any] | None = None
+
+
+class WorkerStatsView(msgspec.Struct, frozen=True, kw_only=True):
+    id: UUID
+    name: str
+    status: str
+    active: int
+    completed: int
+    failed: int
+    last_heartbeat: Time | None
+
+
+class AssignmentList(msgspec.Struct, frozen=True):
+    items: list[AssignmentView]
+
+
+class AssignmentBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    weight: int = 1
+    is_active: bool = True
+
+
+class AssignmentEdit(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    weight: int | None = None
+    is_active: bool | None = None
+
+
+class LoadView(msgspec.Struct, frozen=True, kw_only=True):
+    worker_id: UUID
+    name: str
+    active: int
+    max: int
+    load_percent: float
+    weight: int
+
+
+class LoadList(msgspec.Struct, frozen=True):
+    items: list[LoadView]
+
+
+class Matrix(msgspec.Struct, frozen=True):
+    """Every queue, every worker, and the assignments between them. A queue without an active one is served by all who subscribe."""
+
+    queues: list[QueueView]
+    workers: list[WorkerView]
+    assignments: list[AssignmentView]
+
+
+@get("/workers", permission=Permission.WORKER_READ, tags=["Workers"], responses=responses(404))
+async def list_workers(
+    caller: NamedDependency[Caller],
+    project: ProjectName = None,
+    worker_type: FromQuery[str | None] = None,
+    healthy: FromQuery[bool] = False,
+) -> WorkerList:
+    """List workers, of a project or of the organization; `healthy` leaves out those that take no jobs."""
+    found = await caller.backend.engine.workers(await caller.projects(project))
+    names = await caller.project_names()
+    wanted = [one for one in found if (worker_type is None or one.worker_type == worker_type) and (one.accepts_jobs or not healthy)]
+    return WorkerList([worker_view(one, names) for one in wanted])
+
+
+@get("/workers/{worker_id:uuid}", permission=Permission.WORKER_READ, tags=["Workers"], responses=responses(404))
+async def get_worker(caller: NamedDependency[Caller], worker_id: FromPath[UUID]) -> Response[WorkerView]:
+    """Read a worker."""
+    return await _rendered(caller, await caller.worker(worker_id))
+
+
+@patch("/workers/{worker_id:uuid}", permission=Permission.WORKER_WRITE, tags=["Workers"], responses=responses(404, 409, 412))
+async def update_worker(
+    caller: NamedDependency[Caller], worker_id: FromPath[UUID], data: JSONBody[WorkerEdit], if_match: IfMatch = None
+) -> Response[WorkerView]:
+    """Change a worker's name, slots or capabilities."""
+    return await _update(
+        caller,
+        UpdateWorker(
+            worker=worker_id, name=data.name, max_concurrent_jobs=data.max_concurrent_jobs, capabilities=data.capabilities
+        ),
+        "worker.update",
+        if_match,
+    )
+
+
+@post(
+    "/workers/{worker_id:uuid}/drain",
+    permission=Permission.WORKER_WRITE,
+    status_code=200,
+    tags=["Workers"],
+    responses=responses(404),
+)
+async def drain_worker(caller: NamedDependency[Caller], worker_id: FromPath[UUID]) -> Response[WorkerView]:
+    """Let a worker finish what it has and take no more."""
+    return await _update(caller, UpdateWorker(worker=worker_id, drain_mode=True), "worker.drain")
+
+
+@post(
+    "/workers/{worker_id:uuid}/undrain",
+    permission=Permission.WORKER_WRITE,
+    status_code=200,
+    tags=["Workers"],
+    responses=responses(404),
+)
+async def undrain_worker(caller: NamedDependency[Caller], worker_id: FromPath[UUID]) -> Response[WorkerView]:
+    """Let a drained worker take jobs again."""
+    return await _update(caller, UpdateWorker(worker=worker_id, drain_mode=False), "worker.undrain")
+
+
+@delete("/workers/{worker_id:uuid}", permission=Permission.WORKER_WRITE, tags=["Workers"], responses=responses(404, 409))
+async def deregister_worker(caller: NamedDependency[Caller], worker_id: FromPath[UUID]) -> None:
+    """End a worker's lease. Refused while it runs jobs: drain it first."""
+    worker = await caller.worker(worker_id)
+    if worker.active_jobs:
+        raise Conflict(f"worker {worker.name!r} runs {worker.active_jobs} jobs; drain it first")
+    await caller.backend.engine.deregister(worker.incarnation)
+    note = caller.note("worker.deregister")
+    await caller.backend.journal.record(note, f"worker {worker.name} ({worker.id})", project=worker.project)
+
+
+@get("/workers/{worker_id:uuid}/stats", permission=Permission.WORKER_READ, tags=["Workers"], responses=responses(404))
+async def worker_stats(caller: NamedDependency[Caller], worker_id: FromPath[UUID]) -> WorkerStatsView:
+    """What a worker runs and has done."""
+    worker = await caller.worker(worker_id)
+    totals = await caller.backend.engine.worker_totals([worker.project])
+    total = next((one for one in totals if one.worker == worker_id), None)
+    return WorkerStatsView(
+        id=worker.id,
+        name=worker.name,
+        status=worker.status.value,
+        active=worker.active_jobs,
+        completed=0 if total is None else total.completed,
+        failed=0 if total is None else total.failed,
+        last_heartbeat=worker.last_heartbeat,
+    )
+
+
+# --- Assignments ---
+
+
+@get("/assignments", permission=Permission.WORKER_READ, tags=["Assignments"], responses=responses(404))
+async def list_assignments(
+    caller: NamedDependency[Caller],
+    project: ProjectName = None,
+    queue_id: FromQuery[UUID | None] = None,
+    worker_id: FromQuery[UUID | None] = None,
+) -> AssignmentList:
+    """List assignments, of a queue, of a worker, or all."""
+    found = await caller.backend.engine.assignments(await caller.projects(project))
+    wanted = [one for one in found if queue_id in (None, one.queue) and worker_id in (None, one.worker)]
+    return AssignmentList([assignment_view(one) for one in wanted])
+
+
+@get("/assignments/matrix", permission=Permission.WORKER_READ, tags=["Assignments"], responses=responses(404))
+async def assignment_matrix(caller: NamedDependency[Caller], project: ProjectName = None) -> Matrix:
+    """Queues, workers and assignments of a project in one answer."""
+    projects, names, engine = await caller.projects(project), await caller.project_names(), caller.backend.engine
+    return Matrix(
+        [queue_view(one, names) for one in await engine.queues(projects)],
+        [worker_view(one, names) for one in await engine.workers(projects)],
+        [assignment_view(one) for one in await engine.assignments(projects)],
+    )
+
+
+_PAIR = "/queues/{queue_id:uuid}/assignments/{worker_id:uuid}"
+
+
+@get(_PAIR, permission=Permission.WORKER_READ, tags=["Assignments"], responses=responses(404))
+async def get_assignment(
+    caller: NamedDependency[Caller], queue_id: FromPath[UUID], worker_id: FromPath[UUID]
+) -> Response[AssignmentView]:
+    """Read an assignment."""
+    _, found = await _pair(caller, queue_id, worker_id)
+    view = assignment_view(found)
+    return tagged(view, tag_of(view))
+
+
+@put(_PAIR, permission=Permission.WORKER_WRITE, status_code=201, tags=["Assignments"], responses=responses(404, 409))
+async def create_assignment(
+    caller: NamedDependency[Caller], queue_id: FromPath[UUID], worker_id: FromPath[UUID], data: JSONBody[AssignmentBody]
+) -> AssignmentView:
+    """Assign a worker to a queue, which from then on is served by its assigned workers alone."""
+    queue = await caller.queue(queue_id)
+    await caller.worker(worker_id)
+    change = Assign(queue=queue_id, worker=worker_id, weight=data.weight, is_active=data.is_active)
+    made = await caller.backend.engine.change_assignment(queue.project, change, note=caller.note("assignment.create"))
+    return assignment_view(made)
+
+
+@patch(_PAIR, permission=Permission.WORKER_WRITE, tags=["Assignments"], responses=responses(404, 409, 412))
+async def update_assignment(
+    caller: NamedDependency[Caller],
+    queue_id: FromPath[UUID],
+    worker_id: FromPath[UUID],
+    data: JSONBody[AssignmentEdit],
+    if_match: IfMatch = None,
+) -> AssignmentView:
+    """Change an assignment's weight, or switch it on and off."""
+    queue, old = await _pair(caller, queue_id, worker_id)
+    check_match(if_match, assignment_view(old))
+    change = Reassign(queue=queue_id, worker=worker_id, weight=data.weight, is_active=data.is_active)
+    made = await caller.backend.engine.change_assignment(queue.project, change, note=caller.note("assignment.update"))
+    return assignment_view(made)
+
+
+@delete(_PAIR, permission=Permission.WORKER_WRITE, tags=["Assignments"], responses=responses(404))
+async def delete_assignment(caller: NamedDependency[Caller], queue_id: FromPath[UUID], worker_id: FromPath[UUID]) -> None:
+    """Remove an assignment."""
+    queue, _ = await _pair(caller, queue_id, worker_id)
+    change = Unassign(queue=queue_id, worker=worker_id)
+    await caller.backend.engine.change_assignment(queue.project, change, note=caller.note("assignment.delete"))
+
+
+@get("/queues/{queue_id:uuid}/workers", permission=Permission.WORKER_READ, tags=["Assignments"], responses=responses(404))
+async def eligible_workers(caller: NamedDependency[Caller], queue_id: FromPath[UUID]) -> LoadList:
+    """The workers that may take a queue's jobs now, lowest load first."""
+    queue = await caller.queue(queue_id)
+    engine = caller.backend.engine
+    weights = _weights(await engine.assignments([queue.project]), queue)
+    dead_letters = {one.settings.dead_letter_queue_id for one in await engine.queues([queue.project])}
+    eligible = [
+        one for one in await engine.workers([queue.project]) if one.accepts_jobs and _serves(one, queue, weights, dead_letters)
+    ]
+    loads = [
+        LoadView(
+            worker_id=one.id,
+            name=one.name,
+            active=one.active_jobs,
+            max=one.max_concurrent_jobs,
+            load_percent=round(100 * one.active_jobs / one.max_concurrent_jobs, 1),
+            weight=weights.get(one.id, 1),
+        )
+        for one in eligible
+    ]
+    return LoadList(sorted(loads, key=lambda load: (load.load_percent, load.name)))
+
+
+@get("/workers/{worker_id:uuid}/queues", permission=Permission.WORKER_READ, tags=["Assignments"], responses=responses(404))
+async def eligible_queues(caller: NamedDependency[Caller], worker_id: FromPath[UUID]) -> QueueList:
+    """The queues whose jobs a worker may take."""
+    worker = await caller.worker(worker_id)
+    engine, names = caller.backend.engine, await caller.project_names()
+    assignments, queues = await engine.assignments([worker.project]), await engine.queues([worker.project])
+    dead_letters = {one.settings.dead_letter_queue_id for one in queues}
+    return QueueList([queue_view(one, names) for one in queues if _serves(worker, one, _weights(assignments, one), dead_letters)])
+
+
+def _weights(assignments: list[Assignment], queue: Queue) -> dict[UUID, int]:
+    return {one.worker: one.weight for one in assignments if one.queue == queue.id and one.is_active}
+
+
+def _serves(worker: Worker, queue: Queue, weights: dict[UUID, int], dead_letters: set[UUID | None]) -> bool:
+    """The claim's own rule, as far as it depends on the queue alone."""
+    if worker.queues is not None and queue.name not in worker.queues:
+        return False
+    if weights:
+        return worker.id in weights
+    return worker.queues is not None or queue.id not in dead_letters
+
+
+async def _pair(caller: Caller, queue_id: UUID, worker_id: UUID) -> tuple[Queue, Assignment]:
+    queue = await caller.queue(queue_id)
+    for one in await caller.backend.engine.assignments([queue.project]):
+        if one.queue == queue_id and one.worker == worker_id:
+            return queue, one
+    raise NotFound("assignment", f"of {worker_id} to {queue_id}")
+
+
+async def _update(caller: Caller, change: UpdateWorker, action: str, if_match: str | None = None) -> Response[WorkerView]:
+    check_worker(change)
+    old = await caller.worker(change.worker)
+    check_match(if_match, _stable(old))
+    made = await caller.backend.engine.update_worker(old.project, change, note=caller.note(action))
+    return await _rendered(caller, made)
+
+
+async def _rendered(caller: Caller, worker: Worker) -> Response[WorkerView]:
+    return tagged(worker_view(worker, await caller.project_names()), tag_of(_stable(worker)))
+
+
+def _stable(worker: Worker) -> tuple[Any, ...]:
+    """What an update may collide over; heartbeats are not."""
+    return (worker.id, worker.name, worker.max_concurrent_jobs, worker.capabilities, worker.drain_mode)
+
+
+HANDLERS = [
+    list_workers,
+    get_worker,
+    update_worker,
+    drain_worker,
+    undrain_worker,
+    deregister_worker,
+    worker_stats,
+    list_assignments,
+    assignment_matrix,
+    get_assignment,
+    create_assignment,
+    update_assignment,
+    delete_assignment,
+    eligible_workers,
+    eligible_queues,
+]

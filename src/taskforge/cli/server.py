@@ -1,0 +1,63 @@
+"""taskforge server"""
+
+import asyncio
+import logging
+import signal
+import sys
+from typing import Annotated
+
+import msgspec
+from cyclopts import Parameter
+
+from taskforge.cli.service import run
+from taskforge.cli.serving import Serving, prepare
+from taskforge.cli.store import STORE, Store, masked
+from taskforge.cli.terminal import console, emit
+from taskforge.cli.worker import LINE
+from taskforge.operations.upkeep import Upkeep
+from taskforge.settings import Settings
+from taskforge.wiring import make_engine
+
+
+def server(
+    *,
+    host: Annotated[str | None, Parameter(help="Where to listen; 127.0.0.1 keeps it to this machine.")] = None,
+    port: Annotated[int | None, Parameter(help="On which port.")] = None,
+    store: Store = STORE,
+) -> int:
+    """Serve the REST API until stopped. The first start prints a one-time login link and an API key."""
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LINE)
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    settings = Settings.load({"url": store.url, "schema": store.schema, "host": host, "port": port})
+    return run(_serve(settings, quiet=store.json))
+
+
+async def _serve(settings: Settings, *, quiet: bool) -> int:
+    engine = make_engine(settings, walled=True)
+    await engine.open()
+    try:
+        serving = await prepare(engine, settings, or_any=False)
+        _tell(serving, masked(settings.url), quiet=quiet)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, serving.made.server.stop)
+        upkeep = Upkeep(engine, interval=settings.upkeep_seconds, retention_days=settings.retention_days)
+        async with asyncio.TaskGroup() as group:
+            keeping = group.create_task(upkeep.run())
+            await serving.run()
+            keeping.cancel()
+    finally:
+        await engine.close()
+    return 0
+
+
+def _tell(serving: Serving, place: str, *, quiet: bool) -> None:
+    if quiet:
+        link, key = serving.credentials or (None, None)
+        emit(msgspec.to_builtins({"address": serving.address, "store": place, "login_link": link, "api_key": key}))
+    else:
+        out = console()
+        out.print(f"taskforge server on {place}", soft_wrap=True)
+        for line in serving.lines():
+            out.print(line, soft_wrap=True, markup=False)
+    sys.stdout.flush()

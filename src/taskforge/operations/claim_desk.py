@@ -1,0 +1,172 @@
+"""Holds the claims of workers that wait for jobs: no thread, no connection to the store, and no poll of its own for each.
+
+Workers that may take the same jobs form a group. When the store signals work, one of each group asks; as long as that brings jobs,
+the next one asks too, and when it does not the whole group goes on waiting. A thousand workers that wait for the same thing cost
+one claim now and then.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Hashable
+from uuid import UUID
+
+from taskforge.domain.errors import StoreUnavailable, TaskForgeError
+from taskforge.domain.job import Claimed
+from taskforge.domain.outcome import Finish, HandBack
+from taskforge.storage.engine import Claim, Engine
+
+logger = logging.getLogger("taskforge.api")
+POLL_SECONDS = 1.0
+POLLS_PER_SECOND = 20
+AT_ONCE = 4
+
+
+class Waiter:
+    __slots__ = ("future", "incarnation", "limit")
+
+    def __init__(self, incarnation: UUID, limit: int) -> None:
+        self.incarnation = incarnation
+        self.limit = limit
+        self.future: asyncio.Future[list[Claimed]] = asyncio.get_running_loop().create_future()
+
+
+class Group:
+    """Workers that may take the same jobs, those who wait longest first."""
+
+    def __init__(self) -> None:
+        self.waiters: dict[UUID, Waiter] = {}
+        self.asked_at = -1  # as of which signal nothing was there
+        self.serving = asyncio.Lock()
+
+
+class ClaimDesk:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._groups: dict[Hashable, Group] = {}
+        self._places: dict[UUID, Group] = {}
+        self._newest: dict[UUID, object] = {}  # which of a worker's claims came last
+        self._work = asyncio.Event()
+        self._heard = 0  # signals so far: what was found empty before one may not be empty after it
+        self._turns = asyncio.Semaphore(AT_ONCE)
+
+    async def run(self) -> None:
+        """Until cancelled: wake those who wait, by signal, and now and then without one."""
+        forget = self._engine.on_work(self._hear)
+        try:
+            while True:
+                try:
+                    # Not wait_for: in Python 3.11 it forgets that it was cancelled when the event comes in the same moment.
+                    async with asyncio.timeout(max(POLL_SECONDS, len(self._groups) / POLLS_PER_SECOND)):
+                        await self._work.wait()
+                except TimeoutError:
+                    self._hear()
+                self._work.clear()
+                self._drop_empty()
+                await asyncio.gather(*(self._serve(group) for group in list(self._groups.values()) if group.waiters))
+        finally:
+            forget()
+
+    def _hear(self) -> None:
+        self._heard += 1
+        self._work.set()
+
+    async def claim(self, incarnation: UUID, kind: Hashable, limit: int, wait_seconds: float) -> list[Claimed]:
+        """Jobs at once, or when some come within that time. A newer claim of the same worker ends an older one that waits."""
+        self._leave(incarnation, [])
+        if limit == 0:
+            self._newest.pop(incarnation, None)
+            return []  # it only wanted to end the older one
+        mine = self._newest[incarnation] = object()
+        try:
+            return await self._claim(incarnation, kind, limit, wait_seconds, mine)
+        finally:
+            if self._newest.get(incarnation) is mine:
+                del self._newest[incarnation]
+
+    async def _claim(self, incarnation: UUID, kind: Hashable, limit: int, wait_seconds: float, mine: object) -> list[Claimed]:
+        group = self._groups.setdefault(kind, Group())
+        while group.asked_at != self._heard:
+            heard = self._heard
+            jobs = await self._ask(incarnation, limit)
+            if jobs or wait_seconds <= 0:
+                return jobs
+            group.asked_at = heard
+        if wait_seconds <= 0 or self._newest.get(incarnation) is not mine:
+            return []  # also when a newer claim came while the store was asked
+        group = self._groups.setdefault(kind, group)
+        waiter = group.waiters[incarnation] = Waiter(incarnation, limit)
+        self._places[incarnation] = group
+        try:
+            async with asyncio.timeout(wait_seconds):
+                return await asyncio.shield(waiter.future)
+        except TimeoutError:
+            self._forget(waiter)
+            # Whatever was being claimed for it at this moment comes with the future, or goes back.
+            return waiter.future.result() if waiter.future.done() else []
+        except asyncio.CancelledError:
+            self._forget(waiter)
+            if waiter.future.done() and not waiter.future.exception():
+                await self.hand_back(waiter.future.result())
+            raise
+
+    async def _ask(self, incarnation: UUID, limit: int) -> list[Claimed]:
+        asking = asyncio.ensure_future(self._engine.claim(Claim(incarnation, limit)))
+        try:
+            return await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            # The caller left, or the server stops, and the store may have given jobs already: nobody will come for them.
+            with contextlib.suppress(TaskForgeError):
+                await self.hand_back(await asking)
+            raise
+
+    async def hand_back(self, jobs: list[Claimed]) -> None:
+        """Nobody is there to take them any more: another worker may, and no attempt is spent."""
+        if jobs:
+            await self._engine.finish([Finish(job.fence, HandBack("its worker did not wait for it")) for job in jobs])
+
+    async def _serve(self, group: Group) -> None:
+        async with group.serving, self._turns:
+            while group.waiters:
+                waiter, heard = next(iter(group.waiters.values())), self._heard
+                try:
+                    jobs = await self._ask(waiter.incarnation, waiter.limit)
+                except StoreUnavailable as error:
+                    logger.warning("cannot claim for waiting workers, trying again: %s", error)
+                    return
+                except TaskForgeError as error:
+                    self._forget(waiter)
+                    if not waiter.future.done():
+                        waiter.future.set_exception(error)
+                    continue
+                if not jobs:
+                    group.asked_at = heard
+                    # Should it be this one alone that may not take what is there, another asks next time.
+                    if group.waiters.get(waiter.incarnation) is waiter:
+                        group.waiters[waiter.incarnation] = group.waiters.pop(waiter.incarnation)
+                    return
+                if group.waiters.get(waiter.incarnation) is waiter and not waiter.future.done():
+                    self._forget(waiter)
+                    waiter.future.set_result(jobs)
+                else:
+                    await self.hand_back(jobs)
+
+    def _leave(self, incarnation: UUID, jobs: list[Claimed]) -> None:
+        group = self._places.pop(incarnation, None)
+        waiter = None if group is None else group.waiters.pop(incarnation, None)
+        if waiter is not None and not waiter.future.done():
+            waiter.future.set_result(jobs)
+
+    def _forget(self, waiter: Waiter) -> None:
+        group = self._places.get(waiter.incarnation)
+        if group is not None and group.waiters.get(waiter.incarnation) is waiter:
+            del group.waiters[waiter.incarnation]
+            del self._places[waiter.incarnation]
+
+    def _drop_empty(self) -> None:
+        for kind in [kind for kind, group in self._groups.items() if not group.waiters and not group.serving.locked()]:
+            del self._groups[kind]
+
+    @property
+    def waiting(self) -> int:
+        return len(self._places)

@@ -1,0 +1,42 @@
+"""From what a worker reports to what the store does: every outcome is decided here, by the one function that decides."""
+
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+import msgspec
+
+from taskforge.domain.outcome import Attempt, Finish, Outcome, decide
+from taskforge.domain.queue import QueueSettings
+from taskforge.storage.engine import Engine
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """An attempt that came to an end, with what `decide` must know of it."""
+
+    fence: UUID
+    attempt: Attempt
+    policy: QueueSettings
+    outcome: Outcome
+    ran: float | None = None
+
+
+async def complete(engine: Engine, ended: Sequence[Ended], chance: Callable[[], float]) -> list[UUID]:
+    """Finish them; the fences that were lost come back."""
+    lost = await engine.finish([_finish(one, one.attempt, chance()) for one in ended])
+    if not lost:
+        return []
+    asked = {one.fence for one in lost if one.cancel_requested}
+    gone = [one.fence for one in lost if not one.cancel_requested]
+    if asked:
+        # A cancel came while the handler ran: what would have let the job live on is decided again.
+        again = [
+            _finish(one, msgspec.structs.replace(one.attempt, cancel_requested=True), chance())
+            for one in ended
+            if one.fence in asked
+        ]
+        gone += [one.fence for one in await engine.finish(again)]
+    return gone
+
+
+def _finish(ended: Ended, attempt: Attempt, chance: float) -> Finish:
+    return Finish(ended.fence, decide(attempt, ended.outcome, ended.policy, chance), ended.ran)

@@ -1,0 +1,235 @@
+"""What workers ask of a server: to be known, to get jobs, to say what came of them. Each touches only what is its own, and every
+outcome is decided here."""
+
+import random
+import time
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from datetime import timedelta
+from uuid import UUID
+
+import msgspec
+
+from taskforge.domain import rules
+from taskforge.domain.access import Forbidden, Principal
+from taskforge.domain.errors import Invalid, LeaseLost
+from taskforge.domain.execution import Beat
+from taskforge.domain.ids import epoch_of, fence_of, job_of
+from taskforge.domain.job import Claimed, JobStatus
+from taskforge.domain.log import NewLine
+from taskforge.domain.outcome import Attempt, Finish, HandBack, Outcome
+from taskforge.domain.queue import QueueSettings
+from taskforge.domain.tenancy import Project
+from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, Worker
+from taskforge.operations.claim_desk import ClaimDesk
+from taskforge.operations.completing import Ended, complete
+from taskforge.operations.quotas import Quotas
+from taskforge.operations.tenants import Tenants
+from taskforge.storage.engine import Engine
+
+MOST_AT_ONCE = 1_000
+MOST_WAIT_SECONDS = 60.0
+REMEMBERED_AT_MOST = 200_000
+# Given out so long ago, a job whose worker does not know of it never reached it.
+ON_THE_WAY = timedelta(seconds=5)
+STALE_SECONDS = 2.0
+
+
+class Enrolled(msgspec.Struct, frozen=True):
+    """An incarnation, whose it is, and what it may take: workers alike in that wait as one."""
+
+    incarnation: UUID
+    identity: UUID
+    project: int
+    kind: Hashable
+    lease_seconds: float | None = None  # None: it registered with another server, or before this one started
+
+
+class Given(msgspec.Struct, frozen=True):
+    """A job that was handed out here: what deciding its outcome takes, without asking the store again."""
+
+    incarnation: UUID
+    project: int
+    job: Claimed
+
+
+class Report(msgspec.Struct, frozen=True):
+    fence: UUID
+    outcome: Outcome
+    ran: float | None = None
+
+
+class WorkerDesk:
+    def __init__(
+        self, engine: Engine, tenants: Tenants, quotas: Quotas, lease_seconds: float, chance: Callable[[], float] = random.random
+    ) -> None:
+        self._engine = engine
+        self._tenants = tenants
+        self._quotas = quotas
+        self._lease_seconds = lease_seconds
+        self._chance = chance
+        self._enrolled: dict[UUID, Enrolled] = {}
+        self._given: dict[UUID, Given] = {}
+        self._assignments: dict[int, tuple[float, frozenset[UUID]]] = {}
+        self.claims = ClaimDesk(engine)
+
+    # --- Being known ---
+
+    async def register(self, project: Project, worker: NewWorker, lease_seconds: float) -> Registered:
+        await self._quotas.admit_worker(project)
+        lease = self._lease(lease_seconds)
+        registered = await self._engine.register(project.number, worker, lease)
+        self._remember(Enrolled(registered.incarnation, registered.worker, project.number, _kind(project.number, worker), lease))
+        return registered
+
+    async def heartbeat(self, principal: Principal, incarnation: UUID, lease_seconds: float | None, sample: Sample) -> Renewed:
+        known = await self._enrol(principal, incarnation)
+        lease = self._lease(known.lease_seconds if lease_seconds is None else lease_seconds)
+        if lease_seconds is not None and lease != known.lease_seconds:
+            self._remember(msgspec.structs.replace(known, lease_seconds=lease))
+        return await self._engine.renew(incarnation, lease, sample)
+
+    async def deregister(self, principal: Principal, incarnation: UUID) -> None:
+        await self._enrol(principal, incarnation)
+        await self._engine.deregister(incarnation)
+        self._enrolled.pop(incarnation, None)
+
+    def _lease(self, seconds: float | None) -> float:
+        return self._lease_seconds if seconds is None else rules.number("lease_seconds", seconds, 0.5, 3_600)
+
+    async def _enrol(self, principal: Principal, incarnation: UUID) -> Enrolled:
+        """Also after a restart of this server, or for a worker that registered with another."""
+        known = self._enrolled.get(incarnation)
+        if known is None:
+            others = await self._tenants.others(principal)
+            found = [one for one in await self._engine.workers([*principal.projects, *others]) if one.incarnation == incarnation]
+            if not found:
+                raise LeaseLost(f"worker incarnation {incarnation} is not registered; register again")
+            known = Enrolled(incarnation, found[0].id, found[0].project, _kind(found[0].project, found[0]))
+            self._remember(known)
+        if known.project not in principal.projects:
+            raise Forbidden(f"worker incarnation {incarnation} is not one that {principal.label} may touch")
+        return known
+
+    def _remember(self, worker: Enrolled) -> None:
+        if len(self._enrolled) >= REMEMBERED_AT_MOST:
+            self._enrolled.clear()
+        self._enrolled[worker.incarnation] = worker
+
+    # --- Getting jobs ---
+
+    async def claim(
+        self, principal: Principal, incarnation: UUID, limit: int, wait_seconds: float, held: Sequence[UUID] | None
+    ) -> list[Claimed]:
+        rules.integer("limit", limit, 0, MOST_AT_ONCE)
+        rules.number("wait_seconds", wait_seconds, 0, MOST_WAIT_SECONDS)
+        worker = await self._enrol(principal, incarnation)
+        if held is not None:
+            await self._take_back(worker, set(held))
+        # Assignments go by identity: whoever has some does not wait with those who have none.
+        alone = worker.identity in await self._assigned(worker.project)
+        jobs = await self.claims.claim(incarnation, (worker.kind, worker.identity if alone else None), limit, wait_seconds)
+        if len(self._given) > REMEMBERED_AT_MOST:
+            self._given.clear()  # whatever is reported after that is looked up
+        for job in jobs:
+            self._given[job.fence] = Given(incarnation, worker.project, job)
+        return jobs
+
+    async def _assigned(self, project: int) -> frozenset[UUID]:
+        found = self._assignments.get(project)
+        if found is None or time.monotonic() - found[0] > STALE_SECONDS:
+            workers = frozenset(one.worker for one in await self._engine.assignments([project]) if one.is_active)
+            found = self._assignments[project] = (time.monotonic(), workers)
+        return found[1]
+
+    async def undelivered(self, jobs: list[Claimed]) -> None:
+        """The worker was gone before the answer reached it."""
+        for job in jobs:
+            self._given.pop(job.fence, None)
+        await self.claims.hand_back(jobs)
+
+    async def _take_back(self, worker: Enrolled, held: set[UUID]) -> None:
+        """What the store thinks this worker runs, and it does not: the answer that gave it out was lost."""
+        since = await self._engine.now() - ON_THE_WAY
+        running = await self._engine.active_executions([worker.project], timed_out=False, limit=100_000)
+        orphans = [one.id for one in running if one.worker == worker.incarnation and one.id not in held and one.created_at < since]
+        if orphans:
+            await self._engine.finish([Finish(fence, HandBack("the answer that gave it out was lost")) for fence in orphans])
+
+    # --- Saying what came of them ---
+
+    async def complete(self, principal: Principal, incarnation: UUID, reports: Sequence[Report]) -> list[UUID]:
+        """Those that were not this worker's any more come back."""
+        _check_many("outcomes", reports)
+        worker = await self._enrol(principal, incarnation)
+        unknown = [one.fence for one in reports if self._own(worker, one.fence) is None]
+        found = await self._look_up(worker, unknown) if unknown else {}
+        ended: dict[UUID, Ended] = {}
+        lost: list[UUID] = []
+        for one in reports:
+            given = self._own(worker, one.fence)
+            if one.fence in ended:
+                lost.append(one.fence)  # of two reports on one execution the first counts
+            elif given is not None:
+                job = given.job
+                attempt = Attempt(job.attempt, job.max_attempts, job.crashes, epoch_of(job.fence))
+                ended[one.fence] = Ended(one.fence, attempt, job.policy, one.outcome, one.ran)
+            elif one.fence in found:
+                ended[one.fence] = Ended(one.fence, *found[one.fence], one.outcome, one.ran)
+            else:
+                lost.append(one.fence)
+        lost += await complete(self._engine, list(ended.values()), self._chance)
+        for fence in ended:
+            self._given.pop(fence, None)
+        return lost
+
+    async def beat(self, principal: Principal, incarnation: UUID, beats: Sequence[Beat]) -> list[UUID]:
+        _check_many("beats", beats)
+        mine, lost = await self._sorted(principal, incarnation, [one.fence for one in beats])
+        return lost + [one.fence for one in await self._engine.beat([one for one in beats if one.fence in mine])]
+
+    async def log(self, principal: Principal, incarnation: UUID, lines: Sequence[NewLine]) -> list[UUID]:
+        _check_many("lines", lines)
+        mine, lost = await self._sorted(principal, incarnation, [one.fence for one in lines])
+        return lost + [one.fence for one in await self._engine.log([one for one in lines if one.fence in mine])]
+
+    async def _sorted(self, principal: Principal, incarnation: UUID, fences: Sequence[UUID]) -> tuple[set[UUID], list[UUID]]:
+        """Which of these are the worker's own, and which are not."""
+        worker = await self._enrol(principal, incarnation)
+        wanted = list(dict.fromkeys(fences))
+        unknown = [fence for fence in wanted if self._own(worker, fence) is None]
+        found = await self._look_up(worker, unknown) if unknown else {}
+        lost = [fence for fence in unknown if fence not in found]
+        return set(wanted) - set(lost), lost
+
+    def _own(self, worker: Enrolled, fence: UUID) -> Given | None:
+        given = self._given.get(fence)
+        return given if given is not None and given.incarnation == worker.incarnation else None
+
+    async def _look_up(self, worker: Enrolled, fences: Iterable[UUID]) -> dict[UUID, tuple[Attempt, QueueSettings]]:
+        """Handed out by another server, or before this one started: the store knows whose they are."""
+        wanted = set(fences)
+        policies = {queue.name: queue.settings for queue in await self._engine.queues([worker.project])}
+        found: dict[UUID, tuple[Attempt, QueueSettings]] = {}
+        for job in await self._engine.get([worker.project], list({job_of(fence) for fence in wanted})):
+            fence = fence_of(job.id, job.epoch)  # of several that were asked for of one job, at most this one holds
+            held = fence in wanted and job.status is JobStatus.PROCESSING and job.worker == worker.incarnation
+            if held and job.queue in policies:
+                attempt = Attempt(job.attempt_count, job.max_attempts, job.crash_count, job.epoch, job.cancel_requested)
+                found[fence] = (attempt, policies[job.queue])
+        return found
+
+
+def _kind(project: int, worker: NewWorker | Worker) -> Hashable:
+    return (
+        project,
+        worker.queues,
+        worker.types,
+        worker.worker_type,
+        worker.role,
+        msgspec.json.encode(worker.capabilities, order="sorted"),
+    )
+
+
+def _check_many(field: str, items: Sequence[object]) -> None:
+    if len(items) > MOST_AT_ONCE:
+        raise Invalid(field, f"are {len(items):,}", f"send at most {MOST_AT_ONCE:,} at a time")

@@ -1,0 +1,151 @@
+"""People: invited, logged in, throttled, reset, removed."""
+
+import httpx
+import pytest
+
+from taskforge.domain.access import Role
+from tests.api.conftest import Api
+
+PASSWORD = "correct horse battery staple"
+
+
+async def join(api: Api, admin: httpx.AsyncClient, email: str, role: str) -> httpx.AsyncClient:
+    invited = await admin.post("/api/v1/invitations", json={"email": email, "role": role})
+    assert invited.status_code == 201, invited.text
+    visitor = api.client()
+    body = {"token": invited.json()["token"], "name": "Someone", "password": PASSWORD}
+    assert (await visitor.post("/api/v1/invitations/accept", json=body)).status_code == 201
+    assert (await visitor.post("/api/v1/invitations/accept", json=body)).status_code == 401
+    return visitor
+
+
+@pytest.fixture
+async def owner(api: Api) -> httpx.AsyncClient:
+    return api.client(await api.user(1, Role.OWNER))
+
+
+async def test_someone_is_invited_logs_in_and_out(api: Api, owner: httpx.AsyncClient) -> None:
+    ada = await join(api, owner, "Ada@Example.com", "operator")
+    assert (await ada.post("/api/v1/session", json={"email": "ada@example.com", "password": "wrong but long"})).status_code == 401
+    answer = await ada.post("/api/v1/session", json={"email": "ada@example.com", "password": PASSWORD})
+    assert answer.status_code == 201
+    cookie = answer.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=lax" in cookie
+    me = (await ada.get("/api/v1/session")).json()
+    assert (me["label"], me["role"], me["projects"]) == ("user:ada@example.com", "operator", ["default"])
+    assert (await ada.post("/api/v1/queues", json={"name": "q"})).status_code == 403  # a form on another site could send that
+    marked = {"x-csrf-token": me["csrf_token"]}
+    assert (await ada.post("/api/v1/queues", json={"name": "q"}, headers=marked)).status_code == 201
+    assert (await ada.post("/api/v1/jobs", json={"queue": "q", "job_type": "t"})).status_code == 403
+    assert (await ada.post("/api/v1/jobs", json={"queue": "q", "job_type": "t"}, headers=marked)).status_code == 201
+    assert (await ada.get("/api/v1/members")).status_code == 403
+    assert (await ada.delete("/api/v1/session", headers=marked)).status_code == 204
+    assert (await ada.get("/api/v1/session")).status_code == 401
+
+
+async def test_tokens_are_refreshed_and_a_stolen_one_ends_them_all(api: Api, owner: httpx.AsyncClient) -> None:
+    visitor = await join(api, owner, "ada@example.com", "viewer")
+    first = (await visitor.post("/api/v1/tokens", json={"email": "ada@example.com", "password": PASSWORD})).json()
+    assert (await api.client(first["access_token"]).get("/api/v1/queues")).status_code == 200
+    second = (await visitor.post("/api/v1/tokens/refresh", json={"refresh_token": first["refresh_token"]})).json()
+    stolen = await visitor.post("/api/v1/tokens/refresh", json={"refresh_token": first["refresh_token"]})
+    assert stolen.status_code == 401
+    assert (await visitor.post("/api/v1/tokens/refresh", json={"refresh_token": second["refresh_token"]})).status_code == 401
+    assert (await api.client(second["access_token"]).get("/api/v1/queues")).status_code == 401
+    third = (await visitor.post("/api/v1/tokens", json={"email": "ada@example.com", "password": PASSWORD})).json()
+    assert (await visitor.post("/api/v1/tokens/revoke", json={"refresh_token": third["refresh_token"]})).status_code == 204
+    assert (await api.client(third["access_token"]).get("/api/v1/queues")).status_code == 401
+
+
+async def test_a_password_is_changed_and_reset(api: Api, owner: httpx.AsyncClient) -> None:
+    visitor = await join(api, owner, "ada@example.com", "viewer")
+    grant = (await visitor.post("/api/v1/tokens", json={"email": "ada@example.com", "password": PASSWORD})).json()
+    ada = api.client(grant["access_token"])
+    weak = await ada.post("/api/v1/password", json={"current_password": PASSWORD, "new_password": "short"})
+    assert weak.status_code == 422
+    wrong = await ada.post("/api/v1/password", json={"current_password": "not it at all", "new_password": "a new long password"})
+    assert wrong.status_code == 401
+    good = await ada.post("/api/v1/password", json={"current_password": PASSWORD, "new_password": "a new long password"})
+    assert good.status_code == 204
+    assert (await ada.get("/api/v1/queues")).status_code == 401
+    user = next(one for one in (await owner.get("/api/v1/members")).json()["items"] if one["email"] == "ada@example.com")
+    offer = (await owner.post(f"/api/v1/members/{user['id']}/password-reset")).json()["token"]
+    body = {"token": offer, "new_password": "yet another long one"}
+    assert (await visitor.post("/api/v1/password/reset", json=body)).status_code == 204
+    assert (await visitor.post("/api/v1/password/reset", json=body)).status_code == 401
+    login = {"email": "ada@example.com", "password": "yet another long one"}
+    assert (await visitor.post("/api/v1/tokens", json=login)).status_code == 201
+
+
+async def test_a_removed_member_is_out_at_once(api: Api, owner: httpx.AsyncClient) -> None:
+    visitor = await join(api, owner, "ada@example.com", "admin")
+    grant = (await visitor.post("/api/v1/tokens", json={"email": "ada@example.com", "password": PASSWORD})).json()
+    ada = api.client(grant["access_token"])
+    members = {one["email"]: one["id"] for one in (await ada.get("/api/v1/members")).json()["items"]}
+    boss = next(one for email, one in members.items() if email != "ada@example.com")
+    assert (await ada.delete(f"/api/v1/members/{boss}")).status_code == 403  # only owners do this to owners
+    assert (await ada.patch(f"/api/v1/members/{members['ada@example.com']}", json={"role": "owner"})).status_code == 403
+    assert (await ada.post("/api/v1/invitations", json={"email": "x@example.com", "role": "owner"})).status_code == 403
+    assert (await owner.delete(f"/api/v1/members/{members['ada@example.com']}")).status_code == 204
+    assert (await ada.get("/api/v1/queues")).status_code == 401
+    alone = next(one["id"] for one in (await owner.get("/api/v1/members")).json()["items"] if one["role"] == "owner")
+    assert (await owner.delete(f"/api/v1/members/{alone}")).status_code == 409
+
+
+async def test_nobody_gives_away_more_than_they_have(api: Api) -> None:
+    admin = api.client(await api.key(1, ["admin:*", "job:read"]))
+    assert (await admin.post("/api/v1/keys", json={"name": "k", "permissions": ["job:write"]})).status_code == 403
+    made = await admin.post("/api/v1/keys", json={"name": "k", "permissions": ["job:read"]})
+    assert made.status_code == 201
+    rotated = await admin.post(f"/api/v1/keys/{made.json()['key']['id']}/rotate", json={"overlap_seconds": 0})
+    assert rotated.status_code == 201
+    assert (await api.client(made.json()["secret"]).get("/api/v1/jobs")).status_code == 401
+    assert (await api.client(rotated.json()["secret"]).get("/api/v1/jobs")).status_code == 200
+    assert (await admin.delete(f"/api/v1/keys/{rotated.json()['key']['id']}")).status_code == 204
+    assert (await api.client(rotated.json()["secret"]).get("/api/v1/jobs")).status_code == 401
+
+
+async def test_an_organization_is_made_by_the_platforms_owners(api: Api, owner: httpx.AsyncClient) -> None:
+    made = await owner.post("/api/v1/organizations", json={"name": "acme", "owner_email": "eve@acme.com"})
+    assert made.status_code == 201, made.text
+    visitor = api.client()
+    body = {"token": made.json()["invitation_token"], "name": "Eve", "password": PASSWORD}
+    assert (await visitor.post("/api/v1/invitations/accept", json=body)).status_code == 201
+    grant = (await visitor.post("/api/v1/tokens", json={"email": "eve@acme.com", "password": PASSWORD})).json()
+    eve = api.client(grant["access_token"])
+    assert (await eve.get("/api/v1/organization")).json()["name"] == "acme"
+    assert (await eve.get("/api/v1/organizations")).status_code == 403
+    assert (await eve.post("/api/v1/queues", json={"name": "mine"})).status_code == 201
+    assert (await owner.get("/api/v1/queues")).json()["items"] == []
+
+
+async def test_without_the_permission_payloads_stay_closed(api: Api, root: httpx.AsyncClient) -> None:
+    await root.post("/api/v1/queues", json={"name": "q"})
+    job = (await root.post("/api/v1/jobs", json={"queue": "q", "job_type": "t", "payload": {"secret": 1}})).json()["id"]
+    viewer = api.client(await api.user(1, Role.VIEWER))
+    seen = (await viewer.get(f"/api/v1/jobs/{job}")).json()
+    assert (seen["payload"], seen["redacted"]) == (None, True)
+    assert (await viewer.get("/api/v1/jobs")).json()["items"][0]["payload"] is None
+
+
+async def test_quotas_are_kept(api: Api, root: httpx.AsyncClient) -> None:
+    await root.post("/api/v1/queues", json={"name": "q"})
+
+    async def quota(**limits: int) -> None:
+        assert (await root.patch("/api/v1/projects/default", json={"quota": limits})).status_code == 200
+
+    job = {"queue": "q", "job_type": "t", "payload": "x" * 50}
+    await quota(pending_jobs=3)
+    assert [(await root.post("/api/v1/jobs", json=job)).status_code for _ in range(5)] == [201, 201, 201, 429, 429]
+    await quota(enqueue_per_minute=5)
+    answers = [await root.post("/api/v1/jobs", json=job) for _ in range(12)]
+    accepted = sum(one.status_code == 201 for one in answers)
+    assert 5 <= accepted <= 10  # ten when a minute turned meanwhile
+    refused = next(one for one in answers if one.status_code == 429)
+    assert 1 <= int(refused.headers["retry-after"]) <= 60
+    assert "enqueue_per_minute" in refused.json()["detail"]
+    await quota(payload_bytes_per_minute=100)
+    assert [(await root.post("/api/v1/jobs", json=job)).status_code for _ in range(4)].count(201) <= 2
+    await quota()
+    assert (await root.post("/api/v1/jobs", json=job)).status_code == 201

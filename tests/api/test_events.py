@@ -1,0 +1,237 @@
+"""The stream of events: in order, without gaps, one's own only, and over when the right to read it is."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from taskforge.api import feed
+from taskforge.api.server import make_key
+from taskforge.domain.job import NewJob, new_job
+from taskforge.domain.outcome import Finish, Succeed
+from taskforge.domain.worker import NewWorker
+from taskforge.storage.engine import Claim
+from tests.api.conftest import Api
+
+
+class Told(msgspec.Struct, frozen=True):
+    id: str
+    topic: str
+    data: dict[str, Any]
+
+
+class Stream:
+    def __init__(self, response: httpx.Response) -> None:
+        self.response = response
+        self._lines = response.aiter_lines()
+        self.last = ""
+
+    async def next(self, seconds: float = 10.0) -> Told:
+        """The next event; comments are passed over, their ids kept as a browser would."""
+        async with asyncio.timeout(seconds):
+            fields: dict[str, str] = {}
+            async for line in self._lines:
+                if line:
+                    name, _, value = line.partition(":")
+                    fields[name] = value.removeprefix(" ")
+                    continue
+                self.last = fields.get("id", self.last)
+                if "data" in fields:
+                    return Told(fields["id"], fields["event"], json.loads(fields["data"]))
+                fields = {}
+        raise StopAsyncIteration
+
+    async def ended(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                async for _ in self._lines:
+                    pass
+        except TimeoutError:
+            return False
+        except httpx.TransportError:
+            return True
+        return True
+
+
+@asynccontextmanager
+async def following(client: httpx.AsyncClient, last: str | None = None, **query: str) -> AsyncIterator[Stream]:
+    headers = {} if last is None else {"last-event-id": last}
+    async with client.stream("GET", "/api/v1/events", headers=headers, params=query) as response:
+        assert response.status_code == 200, await response.aread()
+        assert response.headers["content-type"].startswith("text/event-stream")
+        yield Stream(response)
+
+
+def job(queue: str = "mail") -> NewJob:
+    return new_job(queue, "send")
+
+
+async def test_what_happens_is_told_in_order(api: Api, root: httpx.AsyncClient) -> None:
+    async with following(root) as stream:
+        queue = (await root.post("/api/v1/queues", json={"name": "mail"})).json()["id"]
+        made = (await root.post("/api/v1/jobs", json={"queue": "mail", "job_type": "send"})).json()["id"]
+        await root.post(f"/api/v1/jobs/{made}/cancel")
+        await root.post(f"/api/v1/queues/{queue}/pause")
+        worker = await api.engine.register(1, NewWorker(name="w", max_concurrent_jobs=5), 15.0)
+        await root.post(f"/api/v1/workers/{worker.worker}/drain")
+        told = []
+        while not told or told[-1].topic != "worker.draining":
+            told.append(await stream.next())
+        await root.delete(f"/api/v1/queues/{queue}")
+        told.append(await stream.next())
+    topics = [one.topic for one in told]
+    expected = ["queue.created", "job.cancelled", "queue.paused", "worker.draining", "queue.deleted"]
+    assert [one for one in topics if one in expected] == expected, topics
+    cancelled = next(one for one in told if one.topic == "job.cancelled")
+    assert (cancelled.data["jobs"], cancelled.data["queue"], cancelled.data["project"]) == ([made], "mail", "default")
+    assert next(one for one in told if one.topic == "worker.draining").data["worker"] == str(worker.worker)
+
+
+async def finish_jobs(api: Api, jobs: int) -> None:
+    """A worker that finishes jobs one by one, as fast as it can."""
+    worker = await api.engine.register(1, NewWorker(name="w", max_concurrent_jobs=10), 60.0)
+    done = 0
+    while done < jobs:
+        claimed = await api.engine.claim(Claim(worker.incarnation, 3))
+        if claimed:
+            await api.engine.finish([Finish(one.fence, Succeed(None)) for one in claimed])
+        done += len(claimed)
+        await asyncio.sleep(0.002)
+
+
+async def resumed(api: Api, root: httpx.AsyncClient, jobs: int) -> tuple[list[str], list[str], int]:
+    """Follow while jobs are finished, and come back again and again: the jobs told of, the ids of events, how often it did."""
+    assert (await root.post("/api/v1/queues", json={"name": "mail"})).status_code == 201
+    await api.engine.insert(1, [job() for _ in range(jobs)])
+    told: list[str] = []
+    ids: list[str] = []
+    streams = 0
+    async with following(root, topic="job.succeeded") as stream:
+        working = asyncio.create_task(finish_jobs(api, jobs))
+        first = await stream.next()
+    ids.append(first.id)
+    told += first.data["jobs"]
+    while len(told) < jobs:
+        streams += 1
+        async with following(root, ids[-1], topic="job.succeeded") as stream:
+            for _ in range(7):
+                one = await stream.next()
+                ids.append(one.id)
+                told += one.data["jobs"]
+                if len(told) >= jobs:
+                    break
+    await working
+    return told, ids, streams
+
+
+async def test_a_stream_that_broke_goes_on_without_a_gap(api: Api, root: httpx.AsyncClient, figure: Callable[[str], None]) -> None:
+    told, ids, streams = await resumed(api, root, 200)
+    assert len(told) == len(set(told)) == 200
+    assert len(ids) == len(set(ids))
+    figure(f"events {type(api.engine).__name__}: n={len(told)} jobs told once each over {streams + 1} broken streams")
+
+
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+async def test_a_stream_that_began_anew_would_have_gaps(api: Api, root: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin: the place where it broke is not looked at."""
+    follow = feed.Feed.follow
+    monkeypatch.setattr(feed.Feed, "follow", lambda self, _: follow(self, None))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(3):
+            await resumed(api, root, 60)
+
+
+async def test_everybody_hears_of_their_own_only(api: Api, root: httpx.AsyncClient, figure: Callable[[str], None]) -> None:
+    other = await api.tenant("Other")
+    theirs = api.client(other.key)
+    await root.post("/api/v1/projects", json={"name": "second"})
+    bound = api.client(await api.key(1, ["job:*", "queue:*", "worker:*"], project="default"))
+    blind = api.client(await api.key(1, ["job:read"]))
+    clients = {"root": root, "theirs": theirs, "bound": bound, "blind": blind}
+    heard: dict[str, list[str]] = {name: [] for name in clients}
+
+    async def listen(name: str, client: httpx.AsyncClient, begun: asyncio.Event) -> None:
+        async with following(client) as stream:
+            begun.set()
+            while True:
+                one = await stream.next(60)
+                heard[name].append(f"{one.data['project']}/{one.topic}/{one.data.get('queue')}")
+
+    begun = {name: asyncio.Event() for name in clients}
+    listening = [asyncio.create_task(listen(name, client, begun[name])) for name, client in clients.items()]
+    await asyncio.gather(*(one.wait() for one in begun.values()))
+    for client, project in ((root, "default"), (root, "second"), (theirs, "default")):
+        name = "theirs" if client is theirs else project
+        assert (await client.post("/api/v1/queues", params={"project": project}, json={"name": name})).status_code == 201
+        made = await client.post(f"/api/v1/projects/{project}/jobs", json={"queue": name, "job_type": "x"})
+        await client.post(f"/api/v1/jobs/{made.json()['id']}/cancel")
+    async with asyncio.timeout(10):
+        while not all(any("job.cancelled" in one for one in heard[name]) for name in clients) or len(heard["root"]) < 4:
+            await asyncio.sleep(0.02)
+    await asyncio.sleep(0.6)  # what is not theirs would have come by now
+    for one in listening:
+        one.cancel()
+    await asyncio.gather(*listening, return_exceptions=True)
+    assert {one.partition("/")[2] for one in heard["theirs"]} >= {"queue.created/theirs", "job.cancelled/theirs"}
+    assert all(one.endswith("/theirs") for one in heard["theirs"])
+    assert not any(one.endswith("/theirs") for name in ("root", "bound", "blind") for one in heard[name])
+    assert all(one.startswith("default/") for one in heard["bound"])
+    assert all(one.split("/")[1].startswith("job.") for one in heard["blind"]), "a key that may read jobs hears of jobs alone"
+    assert any(one.startswith("second/") for one in heard["root"])
+    figure(f"events {type(api.engine).__name__}: n={sum(map(len, heard.values()))} events to 4 listeners, 0 of others' projects")
+
+
+async def test_a_place_that_is_no_longer_kept_is_gone(api: Api, root: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    from taskforge.domain.errors import EventsGone
+
+    async def pruned(after: str | None, limit: int) -> Any:
+        raise EventsGone(after or "")
+
+    assert (await root.get("/api/v1/events", headers={"last-event-id": "no cursor"})).status_code == 422
+    monkeypatch.setattr(api.engine, "events", pruned)
+    gone = await root.get("/api/v1/events", headers={"last-event-id": "0"})
+    assert (gone.status_code, gone.headers["content-type"]) == (410, "application/problem+json")
+
+
+@pytest.mark.parametrize("idle", [True, False])
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+async def test_a_stream_ends_with_its_key(api: Api, root: httpx.AsyncClient, figure: Callable[[str], None], idle: bool) -> None:
+    secret = await make_key(api.backend, "listener")
+    await root.post("/api/v1/queues", json={"name": "mail"})
+    keys = (await root.get("/api/v1/keys")).json()["items"]
+    key = next(one["id"] for one in keys if secret.startswith(one["prefix"]))
+    async with following(api.client(secret)) as stream:
+        assert (await root.delete(f"/api/v1/keys/{key}")).status_code == 204
+        begun = asyncio.get_running_loop().time()
+        if not idle:
+            made = await root.post("/api/v1/jobs", json={"queue": "mail", "job_type": "send"})
+            await root.post(f"/api/v1/jobs/{made.json()['id']}/cancel")
+            with pytest.raises(StopAsyncIteration):
+                await stream.next(5)
+        assert await stream.ended(5)
+        took = asyncio.get_running_loop().time() - begun
+    figure(f"events {type(api.engine).__name__}: a stream ended {took:.1f} s after its key was revoked (idle: {idle})")
+
+
+async def test_a_stream_that_never_asks_again_goes_on(
+    serve: Callable[..., Awaitable[Api]], tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The twin."""
+    from taskforge.api.routes import events
+
+    async def always(_: object) -> bool:
+        return True
+
+    monkeypatch.setattr(events, "_may_still", always)
+    api = await serve(f"sqlite:///{tmp_path / 'twin.db'}")
+    secret = await make_key(api.backend, "listener")
+    client = api.client(secret)
+    async with following(client) as stream:
+        key = (await client.get("/api/v1/keys")).json()["items"][0]["id"]
+        assert (await client.delete(f"/api/v1/keys/{key}")).status_code == 204
+        assert not await stream.ended(4)

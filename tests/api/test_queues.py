@@ -1,0 +1,93 @@
+"""Queues over HTTP: versions, merging, pausing, and errors that point to the field."""
+
+import httpx
+import pytest
+
+from tests.api.conftest import Api
+
+
+@pytest.fixture
+async def queue(root: httpx.AsyncClient) -> dict[str, object]:
+    made = await root.post("/api/v1/queues", json={"name": "mail", "settings": {"max_retries": 2}, "priority": 3})
+    assert made.status_code == 201, made.text
+    return dict(made.json())
+
+
+async def test_an_update_is_made_to_the_version_that_was_read(root: httpx.AsyncClient, queue: dict[str, object]) -> None:
+    path = f"/api/v1/queues/{queue['id']}"
+    read = await root.get(path)
+    etag = read.headers["etag"]
+    first = await root.patch(path, json={"priority": 5}, headers={"if-match": etag})
+    assert (first.status_code, first.json()["priority"]) == (200, 5)
+    assert first.headers["etag"] != etag
+    stale = await root.patch(path, json={"priority": 7}, headers={"if-match": etag})
+    assert (stale.status_code, stale.json()["type"]) == (412, "urn:taskforge:problem:stale")
+    assert (await root.get(path)).json()["priority"] == 5
+    assert (await root.patch(path, json={"priority": 7}, headers={"if-match": "*"})).status_code == 200
+    assert (await root.patch(path, json={"priority": 7}, headers={"if-match": "nonsense"})).status_code == 422
+
+
+async def test_settings_are_merged_and_null_is_the_default(root: httpx.AsyncClient, queue: dict[str, object]) -> None:
+    path = f"/api/v1/queues/{queue['id']}"
+    changed = await root.patch(path, json={"settings": {"timeout_seconds": 5}})
+    assert changed.json()["settings"] == {"max_retries": 2, "timeout_seconds": 5.0}
+    changed = await root.patch(path, json={"settings": {"max_retries": None}})
+    assert changed.json()["settings"] == {"timeout_seconds": 5.0}
+
+
+async def test_a_paused_queue_takes_no_jobs(root: httpx.AsyncClient, queue: dict[str, object]) -> None:
+    assert (await root.post(f"/api/v1/queues/{queue['id']}/pause")).json()["is_active"] is False
+    refused = await root.post("/api/v1/jobs", json={"queue": "mail", "job_type": "send"})
+    assert (refused.status_code, refused.json()["type"]) == (409, "urn:taskforge:problem:queue-paused")
+    assert (await root.post(f"/api/v1/queues/{queue['id']}/resume")).json()["is_active"] is True
+    assert (await root.post("/api/v1/jobs", json={"queue": "mail", "job_type": "send"})).status_code == 201
+
+
+async def test_a_deleted_queue_cancels_what_waits_and_keeps_its_history(root: httpx.AsyncClient, queue: dict[str, object]) -> None:
+    job = (await root.post("/api/v1/jobs", json={"queue": "mail", "job_type": "send"})).json()["id"]
+    assert (await root.delete(f"/api/v1/queues/{queue['id']}")).status_code == 204
+    assert (await root.get(f"/api/v1/queues/{queue['id']}")).status_code == 404
+    assert (await root.get(f"/api/v1/jobs/{job}")).json()["status"] == "cancelled"
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"name": ""}, "#/name"),
+        ({"name": "x", "priority": 10}, "#/priority"),
+        ({"name": "x", "settings": {"timeout_second": 1}}, "#/settings/timeout_second"),
+        ({"name": "x", "settings": {"max_retries": "many"}}, "#/settings/max_retries"),
+        ({"name": "x", "colour": "red"}, "#/"),
+        ({}, "#/"),
+    ],
+)
+async def test_a_bad_value_is_pointed_to(root: httpx.AsyncClient, body: dict[str, object], pointer: str) -> None:
+    answer = await root.post("/api/v1/queues", json=body)
+    assert answer.status_code == 422, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["errors"][0]["pointer"].startswith(pointer)
+    assert answer.json()["request_id"] == answer.headers["x-request-id"]
+
+
+async def test_lists_cover_a_project_or_the_organization(api: Api, root: httpx.AsyncClient, queue: dict[str, object]) -> None:
+    await root.post("/api/v1/projects", json={"name": "shop"})
+    assert (await root.post("/api/v1/queues", json={"name": "mail"})).status_code == 422  # which project?
+    assert (await root.post("/api/v1/queues?project=shop", json={"name": "mail"})).status_code == 201
+    assert [one["project"] for one in (await root.get("/api/v1/queues")).json()["items"]] == ["default", "shop"]
+    assert [one["project"] for one in (await root.get("/api/v1/queues?project=shop")).json()["items"]] == ["shop"]
+    for project in ("default", "shop", "shop"):
+        made = await root.post(f"/api/v1/projects/{project}/jobs", json={"queue": "mail", "job_type": "send"})
+        assert made.status_code == 201
+    assert len((await root.get("/api/v1/jobs")).json()["items"]) == 3
+    assert len((await root.get("/api/v1/jobs?project=shop")).json()["items"]) == 2
+    bound = api.client(await api.key(1, ["job:*", "queue:read"], project="shop"))
+    assert len((await bound.get("/api/v1/jobs")).json()["items"]) == 2
+    assert (await bound.post("/api/v1/jobs", json={"queue": "mail", "job_type": "send"})).status_code == 201
+    assert (await bound.get("/api/v1/jobs?project=default")).status_code == 403
+    assert (await bound.post("/api/v1/projects/default/jobs", json={"queue": "mail", "job_type": "send"})).status_code == 403
+    assert (await root.get("/api/v1/queues?project=shopp")).status_code == 404
+
+
+async def test_large_answers_are_compressed(root: httpx.AsyncClient, queue: dict[str, object]) -> None:
+    await root.post("/api/v1/jobs/bulk", json=[{"queue": "mail", "job_type": "send"}] * 50)
+    assert (await root.get("/api/v1/jobs")).headers["content-encoding"] == "gzip"

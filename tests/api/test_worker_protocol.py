@@ -1,0 +1,228 @@
+"""The worker protocol as another language would speak it: plain requests, no code of ours on the worker's side."""
+
+import asyncio
+import time
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from tests.api.conftest import Api
+
+
+@pytest.fixture
+async def worker(api: Api, root: httpx.AsyncClient) -> httpx.AsyncClient:
+    """A worker with a key of its own, and a queue with something to do."""
+    await root.post("/api/v1/queues", json={"name": "mail", "settings": {"retry_delay_seconds": 0}})
+    return api.client(await api.key(1, [], project="default", kind="worker"))
+
+
+async def call(client: httpx.AsyncClient, verb: str, expected: int = 200, **body: Any) -> Any:
+    answer = await client.post(f"/api/v1/worker/{verb}", json=body)
+    assert answer.status_code == expected, answer.text
+    return answer.json() if answer.content else None
+
+
+async def enqueue(client: httpx.AsyncClient, **more: Any) -> str:
+    answer = await client.post("/api/v1/jobs", json={"queue": "mail", "job_type": "send", "payload": {"to": "a@b"}} | more)
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["id"])
+
+
+async def started(worker: httpx.AsyncClient, **more: Any) -> str:
+    incarnation = (await call(worker, "register", 201, name=f"w{uuid4().hex[:6]}", types=["send"], **more))["incarnation"]
+    await call(worker, "heartbeat", incarnation=incarnation)
+    return str(incarnation)
+
+
+async def test_a_job_goes_through_a_worker(worker: httpx.AsyncClient, root: httpx.AsyncClient) -> None:
+    job = await enqueue(root, tags=["x"])
+    incarnation = await started(worker)
+    (given,) = (await call(worker, "claim", incarnation=incarnation, limit=5))["jobs"]
+    assert (given["job"], given["payload"], given["attempt"], given["tags"]) == (job, {"to": "a@b"}, 1, ["x"])
+    execution = given["execution"]
+    beat = {"execution": execution, "progress": 0.5, "message": "half"}
+    assert await call(worker, "progress", incarnation=incarnation, beats=[beat]) == {"lost": []}
+    line = {"execution": execution, "level": "warn", "message": "careful", "metadata": {"a": 1}}
+    assert await call(worker, "logs", incarnation=incarnation, lines=[line]) == {"lost": []}
+    assert (await root.get(f"/api/v1/jobs/{job}")).json()["progress"] == 0.5
+    outcome = {"execution": execution, "outcome": {"kind": "success", "result": {"sent": True}}, "ran_seconds": 0.1}
+    assert await call(worker, "complete", incarnation=incarnation, outcomes=[outcome]) == {"lost": []}
+    done = (await root.get(f"/api/v1/jobs/{job}")).json()
+    assert (done["status"], done["result"]) == ("succeeded", {"sent": True})
+    assert [one["message"] for one in (await root.get(f"/api/v1/jobs/{job}/logs")).json()["items"]] == ["careful"]
+    assert await call(worker, "complete", incarnation=incarnation, outcomes=[outcome]) == {"lost": [execution]}
+    await call(worker, "deregister", 204, incarnation=incarnation)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status"),
+    [
+        ({"kind": "failure", "error": {"type": "E", "message": "m"}}, "scheduled"),
+        ({"kind": "timeout", "seconds": 3}, "scheduled"),
+        ({"kind": "heartbeat_missed", "seconds": 3}, "scheduled"),
+        ({"kind": "retry", "seconds": 60, "error": {"type": "E", "message": "m"}}, "scheduled"),
+        ({"kind": "fail", "error": {"type": "E", "message": "m"}}, "failed"),
+        ({"kind": "snooze", "seconds": 60}, "scheduled"),
+        ({"kind": "cancel", "reason": "stop"}, "cancelled"),
+        ({"kind": "skip"}, "pending"),
+        ({"kind": "hand_back"}, "pending"),
+        ({"kind": "crashed", "worker": "child"}, "scheduled"),
+        ({"kind": "deadline"}, "failed"),
+    ],
+)
+async def test_every_outcome_is_decided_by_the_server(
+    worker: httpx.AsyncClient, root: httpx.AsyncClient, outcome: dict[str, Any], status: str
+) -> None:
+    job = await enqueue(root)
+    incarnation = await started(worker)
+    (given,) = (await call(worker, "claim", incarnation=incarnation))["jobs"]
+    report = {"execution": given["execution"], "outcome": outcome}
+    assert await call(worker, "complete", incarnation=incarnation, outcomes=[report]) == {"lost": []}
+    assert (await root.get(f"/api/v1/jobs/{job}")).json()["status"] in (status, "pending" if status == "scheduled" else status)
+
+
+async def test_a_claim_waits_for_a_job_and_gets_it_soon(worker: httpx.AsyncClient, root: httpx.AsyncClient) -> None:
+    incarnation = await started(worker)
+    waiting = asyncio.create_task(call(worker, "claim", incarnation=incarnation, limit=5, wait_seconds=20))
+    await asyncio.sleep(0.3)
+    began = time.monotonic()
+    job = await enqueue(root)
+    answer = await waiting
+    assert [one["job"] for one in answer["jobs"]] == [job]
+    assert time.monotonic() - began < 1.0
+    assert await call(worker, "claim", incarnation=incarnation, wait_seconds=0.2) == {"jobs": []}
+
+
+async def test_a_newer_claim_ends_an_older_one(worker: httpx.AsyncClient, root: httpx.AsyncClient) -> None:
+    incarnation = await started(worker)
+    older = asyncio.create_task(call(worker, "claim", incarnation=incarnation, wait_seconds=20))
+    await asyncio.sleep(0.3)
+    newer = asyncio.create_task(call(worker, "claim", incarnation=incarnation, wait_seconds=20))
+    assert await older == {"jobs": []}
+    job = await enqueue(root)
+    assert [one["job"] for one in (await newer)["jobs"]] == [job]
+
+
+async def test_a_worker_that_left_gets_no_job(api: Api, worker: httpx.AsyncClient, root: httpx.AsyncClient) -> None:
+    gone, other = await started(worker), await started(worker)
+    waiting = asyncio.create_task(call(worker, "claim", incarnation=gone, wait_seconds=20))
+    await asyncio.sleep(0.3)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    await asyncio.sleep(0.3)
+    assert api.backend.desk.claims.waiting == 0
+    job = await enqueue(root)
+    (given,) = (await call(worker, "claim", incarnation=other, wait_seconds=5))["jobs"]
+    assert (given["job"], given["attempt"]) == (job, 1)
+
+
+async def test_what_a_lost_answer_gave_out_goes_back(
+    api: Api, worker: httpx.AsyncClient, root: httpx.AsyncClient, monkeypatch: Any
+) -> None:
+    job = await enqueue(root)
+    incarnation = await started(worker)
+    (given,) = (await call(worker, "claim", incarnation=incarnation))["jobs"]  # and let us say it never arrived
+    assert await call(worker, "claim", incarnation=incarnation, held=[]) == {"jobs": []}  # it may still be on its way
+    from datetime import timedelta
+
+    from taskforge.operations import worker_desk
+
+    monkeypatch.setattr(worker_desk, "ON_THE_WAY", timedelta(seconds=-1))
+    assert await call(worker, "claim", incarnation=incarnation, held=[given["execution"]]) == {"jobs": []}
+    (again,) = (await call(worker, "claim", incarnation=incarnation, held=[], wait_seconds=5))["jobs"]
+    assert (again["job"], again["attempt"]) == (job, 1)
+    assert again["execution"] != given["execution"]
+
+
+async def test_another_server_takes_the_reports_of_a_worker(
+    api: Api, serve: Any, store_url: str, worker: httpx.AsyncClient, root: httpx.AsyncClient
+) -> None:
+    """A restart, or a load balancer: what one server handed out is reported to another."""
+    job = await enqueue(root)
+    incarnation = await started(worker)
+    (given,) = (await call(worker, "claim", incarnation=incarnation))["jobs"]
+    second: Api = await serve(store_url)
+    there = second.client(worker.headers["authorization"].removeprefix("Bearer "))
+    execution = given["execution"]
+    assert await call(there, "progress", incarnation=incarnation, beats=[{"execution": execution, "progress": 0.1}]) == {"lost": []}
+    assert await call(there, "heartbeat", incarnation=incarnation) == {"drain": False, "cancelled": []}
+    outcome = {"execution": execution, "outcome": {"kind": "success"}}
+    assert await call(there, "complete", incarnation=incarnation, outcomes=[outcome]) == {"lost": []}
+    assert (await root.get(f"/api/v1/jobs/{job}")).json()["status"] == "succeeded"
+
+
+async def test_cancel_and_drain_reach_a_worker_by_heartbeat(worker: httpx.AsyncClient, root: httpx.AsyncClient) -> None:
+    job = await enqueue(root)
+    registered = await call(worker, "register", 201, name="drained", types=["send"])
+    incarnation = registered["incarnation"]
+    await call(worker, "heartbeat", incarnation=incarnation)
+    (given,) = (await call(worker, "claim", incarnation=incarnation))["jobs"]
+    await root.post(f"/api/v1/jobs/{job}/cancel")
+    await root.post(f"/api/v1/workers/{registered['worker']}/drain")
+    answer = await call(worker, "heartbeat", incarnation=incarnation)
+    assert answer == {"drain": True, "cancelled": [given["execution"]]}
+    report = {"execution": given["execution"], "outcome": {"kind": "failure", "error": {"type": "E", "message": "m"}}}
+    assert await call(worker, "complete", incarnation=incarnation, outcomes=[report]) == {"lost": []}
+    assert (await root.get(f"/api/v1/jobs/{job}")).json()["status"] == "cancelled"
+
+
+async def test_a_worker_key_can_do_a_workers_work_and_nothing_else(
+    api: Api, worker: httpx.AsyncClient, root: httpx.AsyncClient
+) -> None:
+    assert (await worker.get("/api/v1/jobs")).status_code == 403
+    assert (await worker.post("/api/v1/jobs", json={"queue": "mail", "job_type": "send"})).status_code == 403
+    reader = api.client(await api.key(1, ["job:*", "queue:*"]))
+    assert (await reader.post("/api/v1/worker/register", json={"name": "x"})).status_code == 403
+
+
+async def test_nothing_of_another_tenant_can_be_touched(api: Api, worker: httpx.AsyncClient, root: httpx.AsyncClient) -> None:
+    await enqueue(root)
+    incarnation = await started(worker)
+    (given,) = (await call(worker, "claim", incarnation=incarnation))["jobs"]
+    other = await api.tenant("acme")
+    thief = api.client(await api.key(other.number, [], project="default", kind="worker"))
+    own = await started(thief)
+    for verb, body in (
+        ("heartbeat", {}),
+        ("claim", {"limit": 1}),
+        ("complete", {"outcomes": []}),
+        ("progress", {"beats": []}),
+        ("logs", {"lines": []}),
+        ("deregister", {}),
+    ):
+        await call(thief, verb, 403, incarnation=incarnation, **body)
+    execution = given["execution"]
+    stolen = {"execution": execution, "outcome": {"kind": "success"}}
+    assert await call(thief, "complete", incarnation=own, outcomes=[stolen]) == {"lost": [execution]}
+    assert await call(thief, "progress", incarnation=own, beats=[{"execution": execution}]) == {"lost": [execution]}
+    assert await call(thief, "logs", incarnation=own, lines=[{"execution": execution, "message": "x"}]) == {"lost": [execution]}
+    assert (await root.get(f"/api/v1/jobs/{given['job']}")).json()["status"] == "processing"
+
+
+async def test_an_unknown_incarnation_must_register(worker: httpx.AsyncClient) -> None:
+    await call(worker, "heartbeat", 409, incarnation=str(uuid4()))
+    await call(worker, "claim", 409, incarnation=str(uuid4()))
+
+
+async def test_a_quota_of_workers_is_kept(api: Api, worker: httpx.AsyncClient, root: httpx.AsyncClient) -> None:
+    await root.patch("/api/v1/projects/default", json={"quota": {"workers": 1}})
+    await started(worker)
+    answer = await worker.post("/api/v1/worker/register", json={"name": "one too many"})
+    assert answer.status_code == 429
+    assert int(answer.headers["retry-after"]) >= 1
+
+
+async def test_a_heartbeat_renews_for_as_long_as_was_registered(api: Api, worker: httpx.AsyncClient) -> None:
+    incarnation = (await call(worker, "register", 201, name="patient", lease_seconds=600))["incarnation"]
+
+    async def left() -> float:
+        (found,) = [one for one in await api.engine.workers([1]) if str(one.incarnation) == incarnation]
+        return (found.lease_until - await api.engine.now()).total_seconds()
+
+    await call(worker, "heartbeat", incarnation=incarnation)
+    assert 500 < await left() <= 600
+    await call(worker, "heartbeat", incarnation=incarnation, lease_seconds=60)
+    await call(worker, "heartbeat", incarnation=incarnation)
+    assert 30 < await left() <= 60
