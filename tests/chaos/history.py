@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from taskforge.domain.job import Job, JobStatus
+from taskforge.domain.query import FIRST
 from taskforge.settings import PROJECT
 from taskforge.storage.engine import Engine
 
@@ -82,10 +83,10 @@ async def jobs(engine: Engine, wanted: set[UUID]) -> list[Job]:
 async def _succeeded(engine: Engine) -> Counter[UUID]:
     """How often each job succeeded, by the events that were written with it."""
     seen: Counter[UUID] = Counter()
-    after = 0
-    while events := await engine.events(after, 1_000):
-        after = events[-1].number
-        for event in events:
+    after = FIRST
+    while (events := await engine.events(after, 1_000)).items:
+        after = events.cursor
+        for event in events.items:
             if event.topic == "job.succeeded":
                 seen.update(event.jobs)
     return seen

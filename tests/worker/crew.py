@@ -16,8 +16,10 @@ PATIENCE = 20.0  # other work shares the machine; nothing waits this long when a
 
 
 class Crew:
-    def __init__(self, forge: TaskForge) -> None:
+    def __init__(self, forge: TaskForge, keep: Callable[[], None] | None = None) -> None:
+        """`keep` starts the upkeep where that is not for this process to do."""
         self.forge = forge
+        self._keep = keep
         self._workers: list[tuple[Worker, asyncio.Task[None]]] = []
         self._upkeep: asyncio.Task[None] | None = None
 
@@ -40,14 +42,20 @@ class Crew:
         worker = await self.forge.worker(**options)
         task = asyncio.create_task(worker.run())
         self._workers.append((worker, task))
-        if upkeep and self._upkeep is None:
-            self._upkeep = asyncio.create_task(self.forge.upkeep(await self.forge.engine()).run())
+        if upkeep:
+            await self.keep()
         ready = asyncio.create_task(worker.ready.wait())
         await asyncio.wait([ready, task], timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             task.result()
         assert ready.done(), "the worker did not come up"
         return worker
+
+    async def keep(self) -> None:
+        if self._keep is not None:
+            await asyncio.to_thread(self._keep)
+        elif self._upkeep is None:
+            self._upkeep = asyncio.create_task(self.forge.upkeep(await self.forge.engine()).run())
 
     async def stop(self, worker: Worker) -> None:
         worker.stop()

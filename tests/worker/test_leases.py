@@ -5,16 +5,19 @@ import contextlib
 import ctypes
 import sys
 import time
+from typing import Any
 from uuid import UUID
 
+import msgspec
 import psutil
 import pytest
 
-from taskforge import Context, TaskForge
+from taskforge import Context, JobHandle, TaskForge
 from taskforge.domain.outcome import Crashed
 from taskforge.domain.worker import NewWorker
 from taskforge.settings import Settings
-from taskforge.storage.engine import Claim, Engine
+from taskforge.storage.engine import Engine
+from taskforge.wiring import remote_source
 from taskforge.worker.lease import LOST, Charge, Keeper, Word
 from taskforge.worker.source import Completion, EngineSource
 from tests.worker.crew import Crew, until
@@ -24,13 +27,7 @@ LEASE = 1.0
 
 @pytest.fixture
 def short(crew_on_each: Crew) -> Crew:
-    crew_on_each.forge = TaskForge(
-        crew_on_each.forge.settings.url,
-        schema=crew_on_each.forge.settings.schema,
-        lease_seconds=LEASE,
-        poll_seconds=0.2,
-        upkeep_seconds=0.05,
-    )
+    crew_on_each.forge = TaskForge(settings=msgspec.structs.replace(crew_on_each.forge.settings, lease_seconds=LEASE))
     return crew_on_each
 
 
@@ -114,8 +111,8 @@ async def test_a_keeper_that_dies_is_started_again(short: Crew) -> None:
     async def work() -> str:
         return "done"
 
-    settings = short.forge.settings
-    short.forge = TaskForge(settings.url, schema=settings.schema, lease_seconds=5, heartbeat_seconds=0.2, poll_seconds=0.2)
+    settings = msgspec.structs.replace(short.forge.settings, lease_seconds=5, heartbeat_seconds=0.2)
+    short.forge = TaskForge(settings=settings)
     short.forge.job()(work.__wrapped__)
     worker = await short.start()
     assert worker.registered is not None
@@ -151,7 +148,7 @@ async def test_a_suspect_runs_alone(crew: Crew) -> None:
 
     engine = await crew.forge.engine()
     handle = await suspect.enqueue()
-    await _crash_once(crew, engine)
+    await _crash_once(crew, engine, handle)
     assert (await handle.job()).crash_count == 1
     first = [await good.enqueue(0.3) for _ in range(3)]
     await handle.status()
@@ -166,14 +163,15 @@ async def test_a_suspect_runs_alone(crew: Crew) -> None:
         assert (job.attempt_count, job.crash_count) == (1, 0)
 
 
-async def _crash_once(crew: Crew, engine: Engine) -> None:
+async def _crash_once(crew: Crew, engine: Engine, handle: JobHandle[Any]) -> None:
     crew.forge.queue("default", retry_delay_seconds=0)
-    source = EngineSource(engine, 1)
+    source = remote_source(engine) or EngineSource(engine, 1)
     registered = await source.register(NewWorker(name="doomed"), 60)
-    [claimed] = await engine.claim(Claim(registered.incarnation, 1))
+    [claimed] = await source.claim(registered.incarnation, 1)
     assert await source.complete([Completion(claimed, Crashed("doomed"))]) == []
+    await crew.keep()
     async with asyncio.timeout(10):
-        while not await engine.stage(10):
+        while (await handle.job()).status != "pending":
             await asyncio.sleep(0.05)
 
 

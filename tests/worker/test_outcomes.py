@@ -54,8 +54,11 @@ async def test_every_verdict_raised_and_returned_in_every_kind(crew_on_each: Cre
     async def seen() -> list[tuple[str, Job]]:
         return [(what, await handle.job()) for handle, what in jobs.items()]
 
+    async def is_there(what: str, job: Job) -> bool:
+        return (job.status, job.attempt_count) == EXPECTED[what][:2] and bool(await crew_on_each.executions(job.id))
+
     async with asyncio.timeout(20):
-        while any((job.status, job.attempt_count) != EXPECTED[what][:2] or job.epoch == 0 for what, job in await seen()):
+        while not all([await is_there(what, job) for what, job in await seen()]):
             await asyncio.sleep(0.05)
     for what, job in await seen():
         executions = await crew_on_each.executions(job.id)

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from taskforge import Context
 from taskforge.domain.job import Claimed
-from taskforge.worker.source import EngineSource
+from taskforge.worker.source import WorkSource
 from tests.worker.crew import PROJECT, Crew, until
 
 
@@ -108,10 +108,9 @@ async def test_jobs_claimed_at_the_moment_of_the_stop_are_handed_back(crew: Crew
     @crew.forge.job()
     async def work() -> None: ...
 
-    engine = await crew.forge.engine()
     handles = await work.enqueue_many([()] * 5)
     worker = await crew.forge.worker(slots=5)
-    source = SlowClaims(worker, EngineSource(engine, PROJECT))
+    source = SlowClaims(worker, worker._source)
     worker._source = source  # type: ignore[assignment]
     await worker.run()
     assert source.claimed == 5
@@ -121,7 +120,7 @@ async def test_jobs_claimed_at_the_moment_of_the_stop_are_handed_back(crew: Crew
 class SlowClaims:
     """A source that is told to stop while a claim's answer is on its way."""
 
-    def __init__(self, worker: Any, source: EngineSource) -> None:
+    def __init__(self, worker: Any, source: WorkSource) -> None:
         self._worker, self._inner, self.claimed = worker, source, 0
 
     async def claim(self, incarnation: UUID, limit: int) -> Sequence[Claimed]:

@@ -21,7 +21,7 @@ from taskforge.sdk.handles import JobHandle
 from taskforge.sdk.jobs import ClassHandler, Job, JobDecorator, JobFunction, Options, handler_of
 from taskforge.settings import PROJECT, Settings
 from taskforge.storage.engine import Engine, Transactional
-from taskforge.wiring import make_engine
+from taskforge.wiring import make_engine, remote_source
 from taskforge.worker.executor import FailureHook, Middleware
 from taskforge.worker.lease import Charge, Keeper
 from taskforge.worker.registry import Handler, Registry
@@ -205,7 +205,7 @@ class TaskForge:
             return Keeper([sys.executable, "-m", "taskforge.sdk.lease_keeper"], charge, hear)
 
         return Worker(
-            EngineSource(engine, PROJECT),
+            remote_source(engine) or EngineSource(engine, PROJECT),
             registry or self.registry,
             chosen,
             make_keeper,

@@ -1,14 +1,17 @@
 """Queues that the code declares: made, or brought to what it says, when the application connects."""
 
+import logging
 from contextlib import suppress
 from typing import Any
 
 import msgspec
 
+from taskforge.domain.access import Forbidden
 from taskforge.domain.errors import Conflict
 from taskforge.domain.queue import CreateQueue, Queue, QueueSettings, UpdateQueue
 from taskforge.storage.engine import Engine
 
+logger = logging.getLogger("taskforge.sdk")
 TRIES = 5  # another process may be declaring the same at this moment
 
 
@@ -37,8 +40,12 @@ class DeclaredQueues:
     async def bring_about(self, engine: Engine, project: int) -> None:
         # Dead letter queues first: others point to them.
         targets = {one.dead_letter_queue for one in self._queues.values()}
-        for declared in sorted(self._queues.values(), key=lambda one: one.name not in targets):
-            await _bring_about(engine, project, declared)
+        try:
+            for declared in sorted(self._queues.values(), key=lambda one: one.name not in targets):
+                await _bring_about(engine, project, declared)
+        except Forbidden as error:
+            # A worker's key, say: it works on what is there.
+            logger.info("the declared queues are left as they are: %s", error)
 
 
 async def _bring_about(engine: Engine, project: int, declared: Declared) -> None:

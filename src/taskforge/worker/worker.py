@@ -24,6 +24,7 @@ from taskforge.worker.lease import Health, Keeper, Word
 from taskforge.worker.registry import Registry
 from taskforge.worker.reporter import Reporter, job_logging
 from taskforge.worker.source import Completion, WorkSource
+from taskforge.worker.waiting_fetcher import WaitingFetcher
 
 logger = logging.getLogger("taskforge.worker")
 SWEEP_SECONDS = 0.1
@@ -146,7 +147,8 @@ class Worker:
 
     async def _live(self, incarnation: UUID) -> None:
         options, executor = self._options, self.executor
-        fetcher = Fetcher(self._source, executor, slots=options.slots, poll_seconds=options.poll_seconds, may_claim=self._may_claim)
+        kind = WaitingFetcher if self._source.wait_seconds > 0 else Fetcher
+        fetcher = kind(self._source, executor, slots=options.slots, poll_seconds=options.poll_seconds, may_claim=self._may_claim)
         self._kept.clear()
         self._lost_lease = asyncio.get_running_loop().create_future()
         self._keeper = keeper = self._make_keeper(incarnation, self._hear)

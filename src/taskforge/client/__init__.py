@@ -1,0 +1,1 @@
+"""A TaskForge server from afar: requests without I/O, and what sends them."""

@@ -1,0 +1,88 @@
+"""Requests of the worker protocol. They are not sent again here: whoever works knows for how long trying again makes sense."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+from uuid import UUID
+
+import msgspec
+
+from taskforge.client.jobs import slices
+from taskforge.client.requests import ANSWER_SECONDS, Request, nothing, reader
+from taskforge.domain import wire
+from taskforge.domain.execution import Beat
+from taskforge.domain.job import Claimed
+from taskforge.domain.log import NewLine
+from taskforge.domain.outcome import Outcome
+from taskforge.domain.wire_outcome import wire_of
+from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample
+
+T = TypeVar("T")
+_registered, _heartbeat = reader(wire.Registered), reader(wire.HeartbeatAnswer)
+_claimed, _lost = reader(wire.ClaimAnswer), reader(wire.LostAnswer)
+
+
+def register(worker: NewWorker, lease_seconds: float) -> Request[Registered]:
+    def read(body: bytes) -> Registered:
+        found = _registered(body)
+        return Registered(found.worker, found.incarnation)
+
+    return _call("register", wire.register_body(worker, lease_seconds), read)
+
+
+def heartbeat(incarnation: UUID, lease_seconds: float, sample: Sample) -> Request[Renewed]:
+    body = wire.Heartbeat(
+        incarnation=incarnation,
+        cpu_percent=sample.cpu_percent,
+        memory_bytes=sample.memory_bytes,
+        healthy=sample.healthy,
+        lease_seconds=lease_seconds,
+    )
+
+    def read(answer: bytes) -> Renewed:
+        found = _heartbeat(answer)
+        return Renewed(found.drain, found.cancelled)
+
+    # A renewal that takes longer than the lease is none.
+    return _call("heartbeat", body, read, seconds=max(1.0, lease_seconds / 3))
+
+
+def claim(incarnation: UUID, limit: int, wait_seconds: float, held: Sequence[UUID] | None) -> Request[list[Claimed]]:
+    body = wire.ClaimBody(
+        incarnation=incarnation, limit=limit, wait_seconds=wait_seconds, held=None if held is None else tuple(held)
+    )
+
+    def read(answer: bytes) -> list[Claimed]:
+        return [wire.claimed(one) for one in _claimed(answer).jobs]
+
+    return _call("claim", body, read, seconds=wait_seconds + ANSWER_SECONDS)
+
+
+def complete(incarnation: UUID, ended: Sequence[tuple[UUID, Outcome, float | None]]) -> Iterator[Request[list[UUID]]]:
+    items = [
+        msgspec.json.encode(wire.WireCompletion(execution=fence, outcome=wire_of(outcome), ran_seconds=ran))
+        for fence, outcome, ran in ended
+    ]
+    return _batches("complete", "outcomes", incarnation, items)
+
+
+def progress(incarnation: UUID, beats: Sequence[Beat]) -> Iterator[Request[list[UUID]]]:
+    return _batches("progress", "beats", incarnation, [msgspec.json.encode(wire.wire_beat(one)) for one in beats])
+
+
+def logs(incarnation: UUID, lines: Sequence[NewLine]) -> Iterator[Request[list[UUID]]]:
+    return _batches("logs", "lines", incarnation, [msgspec.json.encode(wire.wire_line(one)) for one in lines])
+
+
+def deregister(incarnation: UUID) -> Request[None]:
+    return _call("deregister", wire.Deregister(incarnation=incarnation), nothing)
+
+
+def _batches(verb: str, field: str, incarnation: UUID, items: Sequence[bytes]) -> Iterator[Request[list[UUID]]]:
+    for start, end in slices(items, wire.MOST_AT_ONCE):
+        body = b'{"incarnation":"%s","%s":[%s]}' % (str(incarnation).encode(), field.encode(), b",".join(items[start:end]))
+        yield _call(verb, body, lambda answer: list(_lost(answer).lost))
+
+
+def _call(verb: str, body: object, read: Callable[[bytes], T], seconds: float = ANSWER_SECONDS) -> Request[T]:
+    encoded = body if isinstance(body, bytes) else msgspec.json.encode(body)
+    return Request("POST", f"/worker/{verb}", read, body=encoded, repeats=0, seconds=seconds)

@@ -1,0 +1,232 @@
+"""An engine on a server elsewhere. Which project it is for, the token decides; upkeep is the server's own."""
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+from uuid import UUID
+
+import msgspec
+
+from taskforge.client import jobs as about_jobs
+from taskforge.client import places, protocol, requests
+from taskforge.client.requests import Request
+from taskforge.client.transport import Transport, options_for
+from taskforge.domain.assignment import Assignment, AssignmentChange, Unassign
+from taskforge.domain.audit import Note
+from taskforge.domain.changes import Changed, JobChange
+from taskforge.domain.errors import Conflict, Gone, Invalid, NotFound
+from taskforge.domain.execution import Beat, Execution
+from taskforge.domain.job import Claimed, Inserted, Job, NewJob, Refused
+from taskforge.domain.log import Level, Line, NewLine
+from taskforge.domain.outcome import Finish, Lost
+from taskforge.domain.query import Events, JobFilter, Page, QueueStats, WorkerTotals
+from taskforge.domain.queue import DeleteQueue, Queue, QueueChange
+from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, UpdateWorker, Worker
+
+T = TypeVar("T")
+AT_ONCE = 10  # requests beside each other where the server has none for many
+
+
+class NothingPruned(msgspec.Struct, frozen=True):
+    jobs: int = 0
+    more: bool = False
+
+
+class RemoteEngine:
+    side_by_side = True
+
+    def __init__(self, url: str, token: str) -> None:
+        self._options = options_for(url, token)
+        self._transport: Transport | None = None
+
+    @property
+    def transport(self) -> Transport:
+        if self._transport is None:
+            raise RuntimeError("the engine is not open")
+        return self._transport
+
+    async def open(self, *, migrate: bool = True) -> None:
+        """The server is there and its store answers; its schema is its own to migrate."""
+        self._transport = Transport(self._options)
+        try:
+            await self.now()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            await transport.close()
+
+    async def now(self) -> datetime:
+        return await self._send(requests.now())
+
+    async def _send(self, request: Request[T]) -> T:
+        return await self.transport.send(request)
+
+    # --- Enqueueing ---
+
+    async def insert(self, project: int, jobs: Sequence[NewJob]) -> list[Inserted | Refused]:
+        """Every enqueue has an idempotency key, its own or one made here: a try after a lost answer cannot make a second job."""
+        if len(jobs) == 1:
+            return [await self._insert_one(jobs[0])]
+        answers: list[Inserted | Refused | None] = [None] * len(jobs)
+        own = [index for index, job in enumerate(jobs) if job.idempotency_key is not None]
+        rest = [index for index, job in enumerate(jobs) if job.idempotency_key is None]
+        for group in (own, rest):
+            bodies = [about_jobs.body_of(jobs[index]) for index in group]
+            for start, end in about_jobs.slices(bodies):
+                part = group[start:end]
+                request = about_jobs.insert_many([jobs[index] for index in part], bodies[start:end], _fresh_key())
+                made = await self._send(request)
+                for index, answer in zip(part, made, strict=True):
+                    answers[index] = answer
+        return [answer for answer in answers if answer is not None]
+
+    async def _insert_one(self, job: NewJob) -> Inserted | Refused:
+        try:
+            return await self._send(about_jobs.insert_one(job, _fresh_key()))
+        except (Invalid, NotFound, Conflict) as error:
+            return Refused(error)
+
+    # --- Steering and reading jobs ---
+
+    async def change(
+        self, projects: Sequence[int], jobs: Sequence[UUID], change: JobChange, note: Note | None = None
+    ) -> list[Changed | Refused]:
+
+        async def one(job: UUID) -> Changed | Refused:
+            try:
+                return await self._send(about_jobs.change(job, change))
+            except (Invalid, NotFound, Conflict, Gone) as error:
+                return Refused(error)
+
+        return await _side_by_side(one, jobs)
+
+    async def get(self, projects: Sequence[int], jobs: Sequence[UUID]) -> list[Job]:
+
+        async def one(job: UUID) -> Job | None:
+            try:
+                return await self._send(about_jobs.get_job(job))
+            except NotFound:
+                return None
+
+        return [job for job in await _side_by_side(one, jobs) if job is not None]
+
+    async def list_jobs(self, projects: Sequence[int], wanted: JobFilter, page: Page) -> list[Job]:
+        return await self._send(about_jobs.list_jobs(wanted, page))
+
+    async def executions(self, projects: Sequence[int], job: UUID) -> list[Execution]:
+        return await self._send(about_jobs.executions(job))
+
+    async def active_executions(self, projects: Sequence[int], *, timed_out: bool, limit: int) -> list[Execution]:
+        return await self._send(about_jobs.active_executions(timed_out=timed_out, limit=limit))
+
+    async def logs(self, projects: Sequence[int], job: UUID, *, least: Level, after: int, limit: int, offset: int) -> list[Line]:
+        return await self._send(about_jobs.logs(job, least=least, after=after, limit=limit, offset=offset))
+
+    async def events(self, after: str | None, limit: int) -> Events:
+        raise Invalid("events()", "does not work over HTTP", "read the stream at /api/v1/events instead")
+
+    # --- Queues, workers, assignments ---
+
+    async def change_queue(self, project: int, change: QueueChange, note: Note | None = None) -> Queue:
+        if not isinstance(change, DeleteQueue):
+            return await self._send(places.change_queue(change))
+        queue = await self._send(places.get_queue(change.queue))
+        await self._send(places.delete_queue(change.queue))
+        return msgspec.structs.replace(queue, deleted_at=await self.now())
+
+    async def queues(self, projects: Sequence[int]) -> list[Queue]:
+        return await self._send(places.queues())
+
+    async def stats(self, projects: Sequence[int]) -> list[QueueStats]:
+        return await self._send(places.stats())
+
+    async def update_worker(self, project: int, change: UpdateWorker, note: Note | None = None) -> Worker:
+        *before, last = places.update_worker(change)
+        for request in before:
+            await self._send(request)
+        return await self._send(last)
+
+    async def workers(self, projects: Sequence[int]) -> list[Worker]:
+        return await self._send(places.workers())
+
+    async def worker_totals(self, projects: Sequence[int]) -> list[WorkerTotals]:
+        workers = dict.fromkeys(worker.id for worker in await self.workers(projects))
+        return await _side_by_side(lambda worker: self._send(places.worker_totals(worker)), workers)
+
+    async def change_assignment(self, project: int, change: AssignmentChange, note: Note | None = None) -> Assignment:
+        if not isinstance(change, Unassign):
+            return await self._send(places.change_assignment(change))
+        assignment = await self._send(places.get_assignment(change.queue, change.worker))
+        await self._send(places.delete_assignment(change.queue, change.worker))
+        return assignment
+
+    async def assignments(self, projects: Sequence[int]) -> list[Assignment]:
+        return await self._send(places.assignments())
+
+    # --- A worker's life. Its work goes through the HTTP work source ---
+
+    async def register(self, project: int, worker: NewWorker, lease_seconds: float) -> Registered:
+        return await self._send(protocol.register(worker, lease_seconds))
+
+    async def renew(self, incarnation: UUID, lease_seconds: float, sample: Sample) -> Renewed:
+        return await self._send(protocol.heartbeat(incarnation, lease_seconds, sample))
+
+    async def deregister(self, incarnation: UUID) -> None:
+        await self._send(protocol.deregister(incarnation))
+
+    async def claim(self, claim: Any) -> list[Claimed]:
+        raise _not_here("claim")
+
+    async def finish(self, finishes: Sequence[Finish], *, lapsed: bool = False) -> list[Lost]:
+        raise _not_here("finish")
+
+    async def beat(self, beats: Sequence[Beat]) -> list[Lost]:
+        raise _not_here("beat")
+
+    async def log(self, lines: Sequence[NewLine]) -> list[Lost]:
+        raise _not_here("log")
+
+    def on_work(self, wake: Callable[[], None]) -> Callable[[], None]:
+        """The server wakes a worker by answering its claim."""
+        return lambda: None
+
+    # --- Upkeep: the server does it ---
+
+    async def stage(self, limit: int) -> int:
+        return 0
+
+    async def lapsed(self, limit: int) -> list[Any]:
+        return []
+
+    async def expire(self, limit: int) -> int:
+        return 0
+
+    async def fold(self, limit: int) -> int:
+        return 0
+
+    async def prune(self, retention_days: float, limit: int) -> Any:
+        return NothingPruned()
+
+
+def _fresh_key() -> str:
+    return f"auto-{secrets.token_hex(16)}"
+
+
+def _not_here(verb: str) -> RuntimeError:
+    return RuntimeError(f"{verb}() is a worker's own business; over HTTP it goes through HttpSource")
+
+
+async def _side_by_side(one: Callable[[UUID], Awaitable[T]], identifiers: Iterable[UUID]) -> list[T]:
+    turns = asyncio.Semaphore(AT_ONCE)
+
+    async def in_turn(identifier: UUID) -> T:
+        async with turns:
+            return await one(identifier)
+
+    return await asyncio.gather(*(in_turn(identifier) for identifier in identifiers))

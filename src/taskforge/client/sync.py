@@ -1,0 +1,54 @@
+"""The sync client: the same requests, sent from code that has no event loop."""
+
+import secrets
+from collections.abc import Sequence
+from typing import Self, TypeVar
+from uuid import UUID
+
+from taskforge.client import jobs, places
+from taskforge.client.requests import Request
+from taskforge.client.transport import SyncTransport, options_for
+from taskforge.domain.changes import Changed, JobChange
+from taskforge.domain.job import Inserted, Job, NewJob
+from taskforge.domain.query import JobFilter, Page, QueueStats
+from taskforge.domain.queue import Queue
+
+T = TypeVar("T")
+
+
+class SyncClient:
+    """`with SyncClient("https://jobs.example.com", token) as client: client.enqueue(new_job("mail", "send", {…}))`"""
+
+    def __init__(self, url: str, token: str = "") -> None:
+        self._transport = SyncTransport(options_for(url, token))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def send(self, request: Request[T]) -> T:
+        """Any request of `taskforge.client.jobs` and `taskforge.client.places`."""
+        return self._transport.send(request)
+
+    def enqueue(self, job: NewJob) -> Inserted:
+        return self.send(jobs.insert_one(job, f"auto-{secrets.token_hex(16)}"))
+
+    def get(self, job: UUID) -> Job:
+        return self.send(jobs.get_job(job))
+
+    def list_jobs(self, wanted: JobFilter | None = None, page: Page | None = None) -> Sequence[Job]:
+        return self.send(jobs.list_jobs(wanted or JobFilter(), page or Page()))
+
+    def change(self, job: UUID, verb: JobChange) -> Changed:
+        return self.send(jobs.change(job, verb))
+
+    def queues(self) -> Sequence[Queue]:
+        return self.send(places.queues())
+
+    def stats(self) -> Sequence[QueueStats]:
+        return self.send(places.stats())

@@ -1,0 +1,3 @@
+from tests.worker.conftest import served, servers
+
+__all__ = ["served", "servers"]
