@@ -207,7 +207,7 @@ def main() -> int:
     table = Table("engine", "what", "ours", "beside", "ratio", "wanted")
     good = True
     for name in given.engine or ("sqlite", "postgres"):
-        rounds, count = (2, 8_000) if given.quick else (5, 20_000)
+        rounds, count = (2, 8_000) if given.quick else (5, 12_000)
         with store(name) as url:
             good = uvloop.run(measure(name, url, rounds, count, table)) and good
     out.print(table)

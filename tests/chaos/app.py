@@ -24,6 +24,7 @@ from taskforge.domain.ids import epoch_of, job_of
 from taskforge.domain.outcome import Crashed, HandBackOutcome, decide
 from taskforge.operations import upkeep
 from taskforge.worker.executor import Executor
+from taskforge.worker.http_source import HttpSource
 from taskforge.worker.source import Completion, EngineSource
 from taskforge.worker.worker import Worker
 
@@ -109,20 +110,25 @@ async def careful(ctx: Context, number: int) -> None:
 # --- What workers were told ---
 
 
-class Witness(EngineSource):
-    async def complete(self, completions: Sequence[Completion]) -> list[UUID]:
-        lost = await super().complete(completions)
+def witness(source: Any) -> None:
+    """Write down what this kind of source hears."""
+    complete, beat = source.complete, source.beat
+
+    async def told(self: Any, completions: Sequence[Completion]) -> list[UUID]:
+        lost: list[UUID] = await complete(self, completions)
         refused = set(lost)
         for one in completions:
             said = "refused" if one.job.fence in refused else "accepted"
             record(said, one.job.fence, outcome=type(one.outcome).__name__)
         return lost
 
-    async def beat(self, beats: Sequence[Beat]) -> list[UUID]:
-        lost = await super().beat(beats)
+    async def beaten(self: Any, beats: Sequence[Beat]) -> list[UUID]:
+        lost: list[UUID] = await beat(self, beats)
         for fence in lost:
             record("beat refused", fence)
         return lost
+
+    source.complete, source.beat = told, beaten
 
 
 def _break(twin: str) -> None:
@@ -155,7 +161,6 @@ def _break(twin: str) -> None:
 
 
 if "CHAOS_FOLDER" in os.environ:
-    import taskforge.sdk.app
-
-    taskforge.sdk.app.EngineSource = Witness  # type: ignore[misc]
+    witness(EngineSource)
+    witness(HttpSource)
 _break(os.environ.get("CHAOS_TWIN", ""))

@@ -6,6 +6,7 @@ import os
 import random
 import secrets
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -19,10 +20,11 @@ import psutil
 import pytest
 
 from taskforge import TaskForge
+from taskforge.api.server import make_key
 from taskforge.domain.query import QueueStats
 from taskforge.sdk.jobs import JobFunction
 from taskforge.settings import PROJECT
-from taskforge.wiring import sqlite_path
+from taskforge.wiring import make_server, sqlite_path
 from tests.chaos.history import History
 
 LEASE = 1.0
@@ -32,19 +34,24 @@ ROOT = Path(__file__).parents[2]
 
 
 class Fleet:
-    def __init__(self, folder: Path, twin: str = "", **store: str) -> None:
-        """`store` says where the jobs are: url, and schema on PostgreSQL."""
+    def __init__(self, folder: Path, twin: str = "", served: str = "", lease: float = LEASE, **store: str) -> None:
+        """`store` says where the jobs are: url, and schema on PostgreSQL. `served`: an address to serve them on; workers then reach
+        them through that server, or through whatever `reach` says."""
         self.folder = folder
+        self.served = served
+        self.server: subprocess.Popen[bytes] | None = None
+        self._token = ""
         settings: dict[str, Any] = {
             **store,
-            "lease_seconds": LEASE,
+            "lease_seconds": lease,
             "grace_seconds": GRACE,
             "upkeep_seconds": 0.1,
             "poll_seconds": 0.3,
         }
         self.forge = TaskForge(**settings)
         flags = {f"TASKFORGE_{name.upper()}": str(value) for name, value in settings.items()}
-        self._environment = {**os.environ, **flags, "CHAOS_FOLDER": str(folder), "CHAOS_TWIN": twin}
+        self._direct = {**os.environ, **flags, "CHAOS_FOLDER": str(folder), "CHAOS_TWIN": twin}
+        self.label = "http" if served else self.forge.settings.url.partition(":")[0]
         self.alive: list[subprocess.Popen[bytes]] = []
         self.history = History(folder)
         self.acknowledged: set[UUID] = set()
@@ -55,11 +62,15 @@ class Fleet:
 
         # The same handlers and queues, without the app's witness: this side only enqueues and looks.
         self.forge.registry, self.forge._declared = app.forge.registry, app.forge._declared
-        await self.forge.engine()
+        engine = await self.forge.engine()
+        if self.served:
+            made = await make_server(engine, self.forge.settings)
+            self._token = await make_key(made.backend, "workers")
+            await self.start_server()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for process in self.alive:
+        for process in [*self.alive, *([self.server] if self.server else [])]:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             process.wait()
@@ -73,9 +84,35 @@ class Fleet:
 
     # --- Processes ---
 
-    def start(self, *options: str, slots: int = 8) -> subprocess.Popen[bytes]:
+    async def start_server(self) -> None:
+        host, _, port = self.served.rpartition(":")
+        command = [sys.executable, "-m", "taskforge.cli", "server", "--host", host, "--port", port]
+        self.server = subprocess.Popen(command, cwd=ROOT, env=self._direct, stdout=self._log, stderr=self._log)
+        async with asyncio.timeout(30):
+            while True:
+                try:
+                    _, writer = await asyncio.open_connection(host, int(port))
+                except OSError:
+                    await asyncio.sleep(0.05)
+                else:
+                    writer.close()
+                    return
+
+    async def roll_server(self) -> None:
+        """Stop the server as a deployment does, and start it again."""
+        if self.server is not None:
+            self.server.terminate()
+            await asyncio.to_thread(self.server.wait, 60)
+            await self.start_server()
+
+    def start(self, *options: str, slots: int = 8, reach: str = "", within: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
+        """`reach`: another way to the server; `within`: a command that runs it somewhere else."""
         command = [sys.executable, "-m", "taskforge.cli", "worker", "tests.chaos.app:forge", "--slots", str(slots), *options]
-        process = subprocess.Popen(command, cwd=ROOT, env=self._environment, stdout=self._log, stderr=self._log)
+        environment = self._direct
+        if self.served:
+            environment = {name: value for name, value in self._direct.items() if name != "TASKFORGE_SCHEMA"}
+            environment |= {"TASKFORGE_URL": f"http://{reach or self.served}", "TASKFORGE_TOKEN": self._token}
+        process = subprocess.Popen([*within, *command], cwd=ROOT, env=environment, stdout=self._log, stderr=self._log)
         self.alive.append(process)
         return process
 
@@ -144,12 +181,20 @@ class Fleet:
         return await self.history.violations(await self.forge.engine(), self.acknowledged)
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", "postgres", "http"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, str]]:
     if request.param == "sqlite":
         yield {"url": f"sqlite:///{tmp_path}/jobs.db"}
+    elif request.param == "http":
+        yield {"url": f"sqlite:///{tmp_path}/jobs.db", "served": free_address()}
     else:
         yield {"url": request.getfixturevalue("postgres_url"), "schema": f"chaos_{secrets.token_hex(6)}"}
+
+
+def free_address(host: str = "127.0.0.1") -> str:
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return f"{host}:{probe.getsockname()[1]}"
 
 
 @contextlib.asynccontextmanager

@@ -109,7 +109,7 @@ async def _r2(tmp_path: Path, store: dict[str, str], rounds: int, figure: Figure
         writes = 2 * lost * (len(STALE) + 2)
         said = sum(fleet.history.count(what) for what in ("refused", "beat refused"))
         figure(
-            f"R2 {fleet.forge.settings.url.partition(':')[0]}: {rounds * VICTIMS} freezes, {lost} jobs lost to others, "
+            f"R2 {fleet.label}: {rounds * VICTIMS} freezes, {lost} jobs lost to others, "
             f"stale writes taken {bound(writes)}, {said} refused to thawed workers, {cancelled} handlers cancelled by them, "
             "the others had ended"
         )

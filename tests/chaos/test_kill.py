@@ -41,7 +41,7 @@ async def _r1(tmp_path: Path, store: dict[str, str], seconds: float, figure: Fig
         p99 = took[min(len(took) - 1, int(0.99 * len(took)))]
         n = len(fleet.acknowledged)
         figure(
-            f"R1 {fleet.forge.settings.url.partition(':')[0]}: {kills} kills in {seconds:g} s, lost {bound(n)}, accepted twice "
+            f"R1 {fleet.label}: {kills} kills in {seconds:g} s, lost {bound(n)}, accepted twice "
             f"{bound(n)}, {len(took)} rescued, rescue p99 {p99:.2f} s, most {took[-1]:.2f} s (limit {2 * LEASE:g} s)"
         )
         assert p99 < 2 * LEASE

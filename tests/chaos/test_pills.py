@@ -63,7 +63,7 @@ async def _r10(tmp_path: Path, store: dict[str, str], seconds: float, figure: Fi
             assert (hog.status, hog.epoch, starts[hog.id]) == ("succeeded", 1, 1)
         assert await fleet.violations() == []
         again = [job for job in await jobs(engine, fleet.acknowledged) if job.epoch > 1]
-        where = fleet.forge.settings.url.partition(":")[0]
+        where = fleet.label
         figure(
             f"R10 {where}: {len(pills)} pills (segfault, exit, out of memory: dead-lettered after "
             f"{CRASHES} crashes each; bad payload: failed at once), good jobs not done {bound(len(fleet.acknowledged))}, "
