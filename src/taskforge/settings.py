@@ -15,7 +15,7 @@ from taskforge.domain.errors import Invalid
 
 FILE = "taskforge.toml"
 PREFIX = "TASKFORGE_"
-# The project of a store that nobody divided: every store has it, and without accounts it is the only one.
+# The project that every store has; tests and benches that bring their own store use it.
 PROJECT = 1
 
 
@@ -33,6 +33,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     url: str = "sqlite:///taskforge.db"
     # The API key or worker key for a server
     token: str = ""
+    # The project to work in: one of the first organization, or organization/project. Over HTTP the key decides
+    project: str = "default"
     # The PostgreSQL schema that holds TaskForge's tables
     schema: str = "taskforge"
     # SQLite: fsync before an enqueue is acknowledged; false trades the last moments before a power loss for speed
@@ -193,6 +195,7 @@ def _seconds(least: float, most: float) -> Any:
 _CHECKS: dict[str, Any] = {
     "url": lambda field, value: rules.text(field, value, most=2_000),
     "token": lambda field, value: rules.text(field, value, least=0, most=4_000),
+    "project": lambda field, value: rules.text(field, value, most=201),
     "schema": lambda field, value: rules.text(field, value, most=63),
     "durable": rules.flag,
     "poll_only": rules.flag,

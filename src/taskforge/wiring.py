@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 import msgspec
 
@@ -23,11 +23,12 @@ def make_engine(settings: Settings, *, walled: bool = False) -> Engine:
     """The engine for a URL, not yet open. Drivers are imported only when they are needed.
 
     `walled` lets the database itself keep projects apart in what is read, where it can (PostgreSQL)."""
+    settings = _with_project_of_url(settings)
     scheme = urlsplit(settings.url).scheme
     if scheme == "sqlite":
         from taskforge.storage.sqlite.engine import SqliteEngine
 
-        return SqliteEngine(sqlite_path(settings.url), durable=settings.durable)
+        return SqliteEngine(sqlite_path(settings.url), durable=settings.durable, project=settings.project)
     if scheme in ("postgresql", "postgres"):
         try:
             from taskforge.storage.postgres.engine import PostgresEngine
@@ -38,6 +39,7 @@ def make_engine(settings: Settings, *, walled: bool = False) -> Engine:
             schema=settings.schema,
             poll_only=settings.poll_only,
             pool_size=settings.pool_size,
+            project=settings.project,
             walled=walled,
         )
     if scheme in ("http", "https"):
@@ -48,6 +50,17 @@ def make_engine(settings: Settings, *, walled: bool = False) -> Engine:
         return RemoteEngine(settings.url, settings.token)
     expected = "use sqlite:///path/to/file.db, postgresql://user@host/database or https://server"
     raise Invalid("url", f"begins with {scheme or 'nothing'!r}", expected)
+
+
+def _with_project_of_url(settings: Settings) -> Settings:
+    """`postgresql://…/database?project=mail` says it too, and goes before the setting."""
+    base, _, query = settings.url.partition("?")
+    given = parse_qsl(query)
+    named = [value for name, value in given if name == "project"]
+    if not named:
+        return settings
+    rest = urlencode([(name, value) for name, value in given if name != "project"])
+    return msgspec.structs.replace(settings, url=f"{base}?{rest}" if rest else base, project=named[-1])
 
 
 def is_remote(settings: Settings) -> bool:

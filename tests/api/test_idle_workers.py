@@ -15,7 +15,7 @@ import httpx
 import psutil
 import pytest
 
-SECONDS = 10.0
+SECONDS = 6.0
 MOST_CORE = 0.05
 MOST_PICKUP_SECONDS = 0.2
 HEARTBEAT_SECONDS = 5.0

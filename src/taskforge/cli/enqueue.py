@@ -16,7 +16,6 @@ from taskforge.domain.errors import Invalid
 from taskforge.domain.job import Inserted, Job, JobStatus, new_job
 from taskforge.operations import jobs as operations
 from taskforge.sdk.handles import Waiter
-from taskforge.settings import PROJECT
 from taskforge.storage.engine import Engine
 
 
@@ -49,7 +48,7 @@ async def enqueue(
         wanted = new_job(
             name, job_type, arguments, priority=priority, at=when, unique_key=unique, max_attempts=max_attempts, tags=tag
         )
-        inserted = await operations.enqueue(engine, PROJECT, wanted)
+        inserted = await operations.enqueue(engine, engine.home, wanted)
         if not wait:
             _tell(inserted, store)
             return 0
@@ -72,7 +71,7 @@ def _payload(text: str) -> Any:
 
 
 async def _wait(engine: Engine, inserted: Inserted, limit: float | None) -> Job:
-    waiter = Waiter(lambda jobs: engine.get([PROJECT], jobs))
+    waiter = Waiter(lambda jobs: engine.get([engine.home], jobs))
     try:
         async with patience(f"waiting for job {inserted.job}"), asyncio.timeout(limit):
             return await waiter.wait(inserted.job)

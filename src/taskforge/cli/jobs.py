@@ -19,7 +19,6 @@ from taskforge.domain.execution import Execution
 from taskforge.domain.job import ErrorInfo, Job
 from taskforge.domain.query import Page, cursor_at
 from taskforge.operations.history import Entry, history
-from taskforge.settings import PROJECT
 
 app = App(name="jobs", help="List, show, follow, cancel and retry jobs.")
 app.command("taskforge.cli.jobs_tail:tail", name="tail", help="Follow the status changes of recent jobs.")
@@ -37,7 +36,7 @@ async def list_(
 ) -> None:
     """List jobs, newest first."""
     async with opened(store) as engine:
-        found = await engine.list_jobs([PROJECT], await selection.filter(engine), Page(limit=limit, cursor=cursor))
+        found = await engine.list_jobs([engine.home], await selection.filter(engine), Page(limit=limit, cursor=cursor))
         now = await engine.now()
     following = cursor_at(found[-1].id) if len(found) == limit else None
     if store.json:
@@ -75,12 +74,12 @@ async def show(job: Annotated[str, Parameter(help="The job's id.")], /, *, store
     """Show all that is known of a job: facts, executions, logs, and the error with its traceback."""
     identifier = job_id(job)
     async with opened(store) as engine:
-        found = await engine.get([PROJECT], [identifier])
+        found = await engine.get([engine.home], [identifier])
         if not found:
             raise NotFound("job", job)
-        executions = await engine.executions([PROJECT], identifier)
-        entries = await history(engine, [PROJECT], identifier)
-        known = await engine.workers([PROJECT])
+        executions = await engine.executions([engine.home], identifier)
+        entries = await history(engine, [engine.home], identifier)
+        known = await engine.workers([engine.home])
         workers = {identifier: worker.name for worker in known for identifier in (worker.id, worker.incarnation)}
     if store.json:
         emit(

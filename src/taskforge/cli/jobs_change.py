@@ -17,7 +17,6 @@ from taskforge.domain.changes import CancelJob, Changed, JobChange, RetryJob
 from taskforge.domain.job import FINAL, JobStatus
 from taskforge.domain.query import JobFilter, Page, cursor_at
 from taskforge.operations import jobs as operations
-from taskforge.settings import PROJECT
 from taskforge.storage.engine import Engine
 
 COUNTED_AT_MOST = 10_000
@@ -83,7 +82,7 @@ async def _change(
 
 
 async def _change_named(engine: Engine, identifiers: list[UUID], change: JobChange, store: Store) -> int:
-    answers = await engine.change([PROJECT], identifiers, change)
+    answers = await engine.change([engine.home], identifiers, change)
     refused = sum(not isinstance(answer, Changed) for answer in answers)
     if store.json:
         rows = [shapes.answer(identifier, answer) for identifier, answer in zip(identifiers, answers, strict=True)]
@@ -105,7 +104,7 @@ async def _change_matching(engine: Engine, wanted: JobFilter, change: JobChange,
     errors = Console(stderr=True, highlight=False)
     said = time.monotonic()
     with errors.status(f"0 of {shown}") as spinner:
-        async for progress in operations.change_where(engine, [PROJECT], wanted, change):
+        async for progress in operations.change_where(engine, [engine.home], wanted, change):
             how_far = f"{progress.changed + progress.refused:,} of {shown}"
             spinner.update(how_far)
             if not errors.is_terminal and time.monotonic() - said > PATIENCE_SECONDS:
@@ -123,7 +122,7 @@ async def _count(engine: Engine, wanted: JobFilter) -> int:
     """How many match, for the question; beyond a bound the answer is as good without the exact number."""
     count, page = 0, Page(limit=1_000)
     while count < COUNTED_AT_MOST:
-        found = await engine.list_jobs([PROJECT], wanted, page)
+        found = await engine.list_jobs([engine.home], wanted, page)
         count += len(found)
         if len(found) < page.limit:
             break

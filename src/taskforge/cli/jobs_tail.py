@@ -19,7 +19,6 @@ from taskforge.cli.store import STORE, Store, opened
 from taskforge.cli.terminal import console, status
 from taskforge.domain.job import Job
 from taskforge.domain.query import JobFilter, Page
-from taskforge.settings import PROJECT
 from taskforge.storage.engine import Engine
 
 LOOK_SECONDS = 0.4
@@ -72,7 +71,7 @@ class Follower:
         listed = {job.id for job in recent}
         missing = [identifier for identifier in self._open if identifier not in listed]
         for start in range(0, len(missing), 1_000):
-            recent += await self._engine.get([PROJECT], missing[start : start + 1_000])
+            recent += await self._engine.get([self._engine.home], missing[start : start + 1_000])
         for job in sorted(recent, key=lambda job: job.id):
             before = self._open.get(job.id)
             is_new = before is None and job.id > self._seen_up_to
@@ -81,7 +80,7 @@ class Follower:
         self._note(recent)
 
     async def _recent(self) -> list[Job]:
-        return await self._engine.list_jobs([PROJECT], self._listed, Page(limit=RECENT))
+        return await self._engine.list_jobs([self._engine.home], self._listed, Page(limit=RECENT))
 
     def _say(self, job: Job, before: str | None, now: datetime) -> None:
         if not self._statuses or job.status in self._statuses:

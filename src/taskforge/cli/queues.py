@@ -14,7 +14,6 @@ from taskforge.cli.terminal import console, emit, status, table
 from taskforge.domain.errors import Invalid
 from taskforge.domain.query import QueueStats
 from taskforge.domain.queue import CreateQueue, Queue, QueueSettings, UpdateQueue
-from taskforge.settings import PROJECT
 
 app = App(name="queues", help="List, create, pause, resume and measure queues.")
 _COUNTS = ("pending", "scheduled", "processing", "succeeded", "failed", "cancelled")
@@ -25,7 +24,7 @@ Names = Annotated[tuple[str, ...], Parameter(help="Names or ids of queues.")]
 async def list_(*, store: Store = STORE) -> None:
     """List the queues with their settings."""
     async with opened(store) as engine:
-        queues = await engine.queues([PROJECT])
+        queues = await engine.queues([engine.home])
     if store.json:
         emit({"queues": [shapes.queue(queue) for queue in queues]})
         return
@@ -44,7 +43,7 @@ async def stats(names: Names = (), /, *, store: Store = STORE) -> None:
     """Count the jobs of all queues, or of those named, by status."""
     async with opened(store) as engine:
         wanted = {(await find_queue(engine, name)).id for name in names}
-        found = [one for one in await engine.stats([PROJECT]) if not wanted or one.queue_id in wanted]
+        found = [one for one in await engine.stats([engine.home]) if not wanted or one.queue_id in wanted]
     if store.json:
         emit({"queues": [shapes.stats(one) for one in found], "total": {name: _sum(found, name) for name in (*_COUNTS, "total")}})
         return
@@ -79,7 +78,7 @@ async def create(
         if dead_letter_queue is not None:
             settings["dead_letter_queue_id"] = (await find_queue(engine, dead_letter_queue)).id
         wanted = CreateQueue(name=name, description=description, priority=priority, settings=QueueSettings.parse(settings))
-        made = await engine.change_queue(PROJECT, wanted)
+        made = await engine.change_queue(engine.home, wanted)
     if store.json:
         emit({"queue": shapes.queue(made)})
     else:
@@ -106,7 +105,7 @@ async def _switch(names: Sequence[str], store: Store, *, active: bool) -> None:
     async with opened(store) as engine:
         # All are looked up before any is changed: a mistyped name changes nothing.
         found = [await find_queue(engine, name) for name in names]
-        changed = [await engine.change_queue(PROJECT, UpdateQueue(queue=queue.id, is_active=active)) for queue in found]
+        changed = [await engine.change_queue(engine.home, UpdateQueue(queue=queue.id, is_active=active)) for queue in found]
     if store.json:
         emit({"queues": [shapes.queue(queue) for queue in changed]})
         return

@@ -17,7 +17,6 @@ import psutil
 from taskforge.domain.access import Forbidden
 from taskforge.domain.errors import NotFound, nearest
 from taskforge.sdk.app import TaskForge
-from taskforge.settings import PROJECT
 from taskforge.storage.engine import Engine
 from taskforge.worker.worker import Worker
 
@@ -143,7 +142,7 @@ async def connected(forge: TaskForge, **options: Any) -> AsyncIterator[Service]:
     try:
         if options.get("queues"):
             with contextlib.suppress(Forbidden):  # a worker's key does not see queues; the server knows them all the same
-                known = [queue.name for queue in await engine.queues([PROJECT])]
+                known = [queue.name for queue in await engine.queues([engine.home])]
                 for name in options["queues"]:
                     if name not in known:
                         raise NotFound("queue", name, nearest=nearest(name, known))

@@ -9,7 +9,6 @@ import msgspec
 from taskforge.domain.job import Job, JobStatus
 from taskforge.domain.query import JobFilter, Page, QueueStats
 from taskforge.domain.worker import Worker, WorkerStatus
-from taskforge.settings import PROJECT
 from taskforge.storage.engine import Engine
 
 RATE_SECONDS = 5.0
@@ -39,8 +38,8 @@ class Observer:
     async def look(self, *, jobs: bool = True) -> Snapshot:
         engine = self._engine
         at = await engine.now()
-        queues = await engine.stats([PROJECT])
-        workers = [one for one in await engine.workers([PROJECT]) if one.status is not WorkerStatus.OFFLINE]
+        queues = await engine.stats([engine.home])
+        workers = [one for one in await engine.workers([engine.home]) if one.status is not WorkerStatus.OFFLINE]
         return Snapshot(
             at=at,
             queues=queues,
@@ -51,8 +50,10 @@ class Observer:
 
     async def _jobs(self) -> list[Job]:
         """A long one that began early would drop off a list of the newest, and is the one that one looks for."""
-        running = await self._engine.list_jobs([PROJECT], JobFilter(statuses=(JobStatus.PROCESSING,)), Page(limit=RECENT // 2))
-        newest = await self._engine.list_jobs([PROJECT], JobFilter(), Page(limit=RECENT))
+        running = await self._engine.list_jobs(
+            [self._engine.home], JobFilter(statuses=(JobStatus.PROCESSING,)), Page(limit=RECENT // 2)
+        )
+        newest = await self._engine.list_jobs([self._engine.home], JobFilter(), Page(limit=RECENT))
         shown = {job.id for job in running}
         return running + [job for job in newest if job.id not in shown]
 

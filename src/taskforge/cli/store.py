@@ -16,7 +16,7 @@ from taskforge.domain.errors import Invalid, NotFound, nearest
 from taskforge.domain.ids import is_job_id
 from taskforge.domain.queue import Queue
 from taskforge.domain.worker import Worker
-from taskforge.settings import PROJECT, Settings
+from taskforge.settings import Settings
 from taskforge.storage.engine import Engine
 from taskforge.wiring import make_engine, sqlite_path
 
@@ -90,7 +90,7 @@ def masked(url: str) -> str:
 
 async def find_queue(engine: Engine, name: str) -> Queue:
     """By name or id; a name wins, should one look like an id."""
-    queues = await engine.queues([PROJECT])
+    queues = await engine.queues([engine.home])
     for queue in sorted(queues, key=lambda queue: queue.name != name):
         if name in (queue.name, str(queue.id)):
             return queue
@@ -99,7 +99,7 @@ async def find_queue(engine: Engine, name: str) -> Queue:
 
 async def find_worker(engine: Engine, name: str) -> Worker:
     """By name, id or incarnation."""
-    workers = await engine.workers([PROJECT])
+    workers = await engine.workers([engine.home])
     for worker in sorted(workers, key=lambda worker: worker.name != name):
         if name in (worker.name, str(worker.id), str(worker.incarnation)):
             return worker

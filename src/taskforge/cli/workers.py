@@ -9,7 +9,6 @@ from taskforge.cli.moments import span
 from taskforge.cli.store import STORE, Store, find_worker, opened
 from taskforge.cli.terminal import console, emit, status, table
 from taskforge.domain.worker import UpdateWorker, WorkerStatus
-from taskforge.settings import PROJECT
 
 app = App(name="workers", help="List and drain workers.")
 
@@ -22,7 +21,7 @@ async def list_(
 ) -> None:
     """List the workers: what they are, how full, how they feel."""
     async with opened(store) as engine:
-        workers = await engine.workers([PROJECT])
+        workers = await engine.workers([engine.home])
         now = await engine.now()
     gone = [worker for worker in workers if worker.status is WorkerStatus.OFFLINE]
     shown = workers if all_ else [worker for worker in workers if worker.status is not WorkerStatus.OFFLINE]
@@ -64,7 +63,7 @@ async def drain(
     """Let a worker finish what it runs and take nothing new."""
     async with opened(store) as engine:
         found = await find_worker(engine, worker)
-        changed = await engine.update_worker(PROJECT, UpdateWorker(worker=found.id, drain_mode=not off))
+        changed = await engine.update_worker(engine.home, UpdateWorker(worker=found.id, drain_mode=not off))
     if store.json:
         emit({"worker": shapes.worker(changed)})
         return

@@ -36,6 +36,7 @@ class NothingPruned(msgspec.Struct, frozen=True):
 
 class RemoteEngine:
     side_by_side = True
+    home = 0  # the key decides
 
     def __init__(self, url: str, token: str) -> None:
         self._options = options_for(url, token)

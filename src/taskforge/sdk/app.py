@@ -19,7 +19,7 @@ from taskforge.sdk.connections import Connections
 from taskforge.sdk.declared import Declared, DeclaredQueues
 from taskforge.sdk.handles import JobHandle
 from taskforge.sdk.jobs import ClassHandler, Job, JobDecorator, JobFunction, Options, handler_of
-from taskforge.settings import PROJECT, Settings
+from taskforge.settings import Settings
 from taskforge.storage.engine import Engine, Transactional
 from taskforge.wiring import make_engine, remote_source
 from taskforge.worker.executor import FailureHook, Middleware
@@ -122,7 +122,7 @@ class TaskForge:
 
     def connections(self, make: Callable[[], Engine]) -> Connections:
         """Connections of this app to another store, for `use`."""
-        return Connections(make, lambda engine: self._declared.bring_about(engine, PROJECT), PROJECT)
+        return Connections(make, lambda engine: self._declared.bring_about(engine, engine.home))
 
     def use(self, connections: Connections) -> Connections:
         """Reach jobs through these from now on; answers with what was used before. Tests put a temporary store in place so."""
@@ -139,11 +139,13 @@ class TaskForge:
     # --- Enqueueing ---
 
     async def insert(self, job: NewJob) -> Inserted:
-        return await operations.enqueue(await self.engine(), PROJECT, job)
+        engine = await self.engine()
+        return await operations.enqueue(engine, engine.home, job)
 
     async def insert_many(self, jobs: Sequence[NewJob]) -> list[Inserted]:
         """All jobs in one go. If any is refused, the first refusal is raised; those accepted are enqueued all the same."""
-        return _accepted(await (await self.engine()).insert(PROJECT, jobs))
+        engine = await self.engine()
+        return _accepted(await engine.insert(engine.home, jobs))
 
     async def insert_within(self, connection: Any, jobs: Sequence[NewJob]) -> list[Inserted]:
         """Enqueue inside your own PostgreSQL transaction, on your asyncpg connection: the jobs exist if and when it commits. A
@@ -151,7 +153,7 @@ class TaskForge:
         engine = await self.engine()
         if not isinstance(engine, Transactional):
             raise Invalid("url", f"is {urlsplit(self.settings.url).scheme}", "use postgresql:// to enqueue within a transaction")
-        return _accepted(await engine.insert_within(connection, PROJECT, jobs))
+        return _accepted(await engine.insert_within(connection, engine.home, jobs))
 
     async def enqueue(self, job: Job, **options: Any) -> JobHandle[Any]:
         """Enqueue an instance of a job class."""
@@ -171,7 +173,8 @@ class TaskForge:
     # --- Looking and steering ---
 
     async def get(self, job: UUID) -> StoredJob:
-        found = await (await self.engine()).get([PROJECT], [job])
+        engine = await self.engine()
+        found = await engine.get([engine.home], [job])
         if not found:
             raise NotFound("job", str(job))
         return found[0]
@@ -184,7 +187,8 @@ class TaskForge:
         return await self.change(job, CancelJob(reason))
 
     async def change(self, job: UUID, verb: JobChange) -> Changed:
-        return await operations.change(await self.engine(), [PROJECT], job, verb)
+        engine = await self.engine()
+        return await operations.change(engine, [engine.home], job, verb)
 
     # --- Working ---
 
@@ -205,7 +209,7 @@ class TaskForge:
             return Keeper([sys.executable, "-m", "taskforge.sdk.lease_keeper"], charge, hear)
 
         return Worker(
-            remote_source(engine) or EngineSource(engine, PROJECT),
+            remote_source(engine) or EngineSource(engine, engine.home),
             registry or self.registry,
             chosen,
             make_keeper,

@@ -13,11 +13,10 @@ from taskforge.storage.engine import Engine
 
 
 class Connections:
-    def __init__(self, make: Callable[[], Engine], prepare: Callable[[Engine], Awaitable[None]], project: int) -> None:
+    def __init__(self, make: Callable[[], Engine], prepare: Callable[[Engine], Awaitable[None]]) -> None:
         """`make` gives an engine that is not open yet; `prepare` is done once with each that was opened."""
         self._make = make
         self._prepare = prepare
-        self._project = project
         self._engines: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Engine] = weakref.WeakKeyDictionary()
         self._opening: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = weakref.WeakKeyDictionary()
         self._waiters: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Waiter] = weakref.WeakKeyDictionary()
@@ -47,7 +46,7 @@ class Connections:
         loop = asyncio.get_running_loop()
         waiter = self._waiters.get(loop)
         if waiter is None:
-            waiter = self._waiters[loop] = Waiter(lambda jobs: engine.get([self._project], jobs))
+            waiter = self._waiters[loop] = Waiter(lambda jobs: engine.get([engine.home], jobs))
         return await waiter.wait(job)
 
     async def close(self) -> None:

@@ -5,12 +5,29 @@ from uuid import UUID
 
 import msgspec
 
-from taskforge.domain.access import Role
+from taskforge.domain.access import PLATFORM_ORGANIZATION, Role
 from taskforge.domain.audit import Note
-from taskforge.domain.errors import Conflict, NotFound
+from taskforge.domain.errors import Conflict, NotFound, nearest
 from taskforge.domain.ids import IdMint
 from taskforge.domain.tenancy import Invitation, Member, Organization, Project, Quota, User
 from taskforge.storage.cabinet import Cabinet, Step, audited
+
+FIRST_PROJECT = 1  # every store has it: `default` of the organization `default`
+
+
+async def home_of(cabinet: Cabinet, name: str) -> int:
+    """The project of this name: of the first organization, or of another as `organization/project`."""
+    if name == "default":
+        return FIRST_PROJECT
+    directory = Directory(cabinet)
+    organizations = {one.number: one.name for one in await directory.organizations()}
+    known = {
+        one.name if one.organization == PLATFORM_ORGANIZATION else f"{organizations[one.organization]}/{one.name}": one.number
+        for one in await directory.projects()
+    }
+    if name not in known:
+        raise NotFound("project", name, nearest=nearest(name, known))
+    return known[name]
 
 
 class Directory:

@@ -48,6 +48,7 @@ class Pruned(msgspec.Struct, frozen=True):
 
 class Engine(Protocol):
     side_by_side: bool  # whether calls run beside each other, or one after the other and sharing commits
+    home: int  # the project that whoever opened it works in
 
     # --- Life ---
     async def open(self, *, migrate: bool = True) -> None: ...

@@ -9,7 +9,6 @@ from uuid import UUID
 from taskforge.domain.ids import job_of
 from taskforge.domain.worker import NewWorker
 from taskforge.sdk.app import TaskForge
-from taskforge.settings import PROJECT
 from taskforge.storage.engine import Engine
 from taskforge.worker.executor import Executor
 from taskforge.worker.reporter import Reporter, job_logging
@@ -27,7 +26,7 @@ class InlineWorker:
         self._queues = queues
         self._capabilities = dict(capabilities)
         self._slots = slots
-        self._source = EngineSource(engine, PROJECT, chance=lambda: 0.5)
+        self._source = EngineSource(engine, engine.home, chance=lambda: 0.5)
         self._reporter = Reporter(self._source, self._lost)
         self._ended: list[Completion] = []
         self._executor = Executor(

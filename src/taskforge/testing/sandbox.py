@@ -14,7 +14,6 @@ from taskforge.domain.query import MAX_PAGE, JobFilter, Page, cursor_at
 from taskforge.operations.upkeep import Kept, Upkeep
 from taskforge.sdk.app import TaskForge
 from taskforge.sdk.connections import Connections
-from taskforge.settings import PROJECT
 from taskforge.testing.clock import Clock
 from taskforge.testing.enqueued import EnqueuedJob, Wanted, complaint, decoded, matching, type_of
 from taskforge.testing.inline import InlineWorker
@@ -128,13 +127,14 @@ class Sandbox:
         engine = await self.forge.engine()
         found: list[Job] = []
         page = Page(limit=MAX_PAGE)
-        while rows := await engine.list_jobs([PROJECT], wanted, page):
+        while rows := await engine.list_jobs([engine.home], wanted, page):
             found += rows
             page = Page(limit=MAX_PAGE, cursor=cursor_at(rows[-1].id))
         return found[::-1]
 
     async def _get(self, jobs: list[UUID]) -> list[Job]:
-        return await (await self.forge.engine()).get([PROJECT], jobs)
+        engine = await self.forge.engine()
+        return await engine.get([engine.home], jobs)
 
     def _outside(self, call: Coroutine[Any, Any, T]) -> T:
         """On the app's hidden event loop, which has its own connection: also from within a running one."""

@@ -1,9 +1,11 @@
 """The PostgreSQL engine: PostgreSQL 15 to 18 through asyncpg."""
 
 from collections.abc import Callable
+from typing import Any
 
 from taskforge.domain.audit import Note
 from taskforge.domain.queue import DeleteQueue, Queue, QueueChange
+from taskforge.storage.directory import FIRST_PROJECT, home_of
 from taskforge.storage.postgres import partitions
 from taskforge.storage.postgres.cabinet import Cabinet
 from taskforge.storage.postgres.inserter import Inserter
@@ -15,8 +17,18 @@ class PostgresEngine(Inserter, Keeper, Cabinet):
 
     Each base class is one role, in a file of its own."""
 
+    def __init__(self, *arguments: Any, project: str = "default", **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._project = project
+        self.home = FIRST_PROJECT
+
     async def open(self, *, migrate: bool = True) -> None:
         await super().open(migrate=migrate)
+        try:
+            self.home = await home_of(self, self._project)
+        except BaseException:
+            await self.close()
+            raise
         if self.bound_now() is None:
             await partitions.make_ahead(self, await self.now())
 

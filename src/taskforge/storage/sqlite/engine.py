@@ -20,6 +20,7 @@ from taskforge.domain.query import Events, JobFilter, Page, QueueStats, WorkerTo
 from taskforge.domain.queue import Queue, QueueChange
 from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, UpdateWorker, Worker
 from taskforge.storage.cabinet import Step
+from taskforge.storage.directory import FIRST_PROJECT, home_of
 from taskforge.storage.engine import Claim, Lapsed, Pruned
 from taskforge.storage.sqlite import (
     assigning,
@@ -55,6 +56,7 @@ class SqliteEngine:
         path: str | Path,
         *,
         durable: bool = True,
+        project: str = "default",
         clock: Callable[[], datetime] | None = None,
         mint: Callable[[], UUID] | None = None,
     ) -> None:
@@ -62,6 +64,8 @@ class SqliteEngine:
         process does not. `clock` and `mint` (of job ids) replace the machine's, for tests."""
         self._path = Path(path)
         self._durable = durable
+        self._project = project
+        self.home = FIRST_PROJECT
         self._clock = clock or (lambda: datetime.now(UTC))
         self._stamp = Stamp(self._clock, mint)
         self._readers = Readers(self._path, self._stamp)
@@ -78,6 +82,11 @@ class SqliteEngine:
         self._writer.start()
         self._readers.start()
         atexit.register(self._exit)
+        try:
+            self.home = await home_of(self, self._project)
+        except BaseException:
+            await self.close()
+            raise
 
     def _prepare(self, migrate: bool) -> None:
         try:
