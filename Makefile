@@ -50,7 +50,8 @@ lock: $(INSTALLED) ## Resolve pyproject.toml anew into requirements.lock
 
 bench: $(INSTALLED) ## Measure pool and engines beside their floors, and all of it beside peers (ARGS=--quick for the short form)
 	$(BIN)/python -m bench.pool $(filter --quick,$(ARGS)); pool=$$?; $(BIN)/python -m bench.engine $(ARGS); engine=$$?; \
-		$(BIN)/python -m bench.drain $(filter --quick,$(ARGS)) && exit $$((pool | engine))
+		$(BIN)/python -m bench.api $(filter --quick,$(ARGS)); api=$$?; \
+		$(BIN)/python -m bench.drain $(filter --quick,$(ARGS)) && exit $$((pool | engine | api))
 
 chaos: $(INSTALLED) ## Run the long forms of the reliability tests
 	$(BIN)/python -m pytest -m long --timeout 0 $(ARGS)
