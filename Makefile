@@ -1,6 +1,7 @@
 # Every target runs from a bare clone with python3 and make: the first one builds .venv from the hashed lock.
 PYTHON ?= python3
-WORKERS ?= 2
+# Many tests wait for processes and leases: three at a time keep two cores busy.
+WORKERS ?= 3
 ARGS ?=
 
 VENV := .venv

@@ -79,6 +79,8 @@ async def test_what_matches_is_changed_and_the_rest_is_not(api: Api, root: httpx
     assert (await change(action="cancel", where={"everything": True})).json() == {"changed": 25, "refused": 0}
     assert (await change(action="delete", where={"everything": True})).json() == {"changed": 25, "refused": 0}
     assert (await root.get("/api/v1/jobs")).json()["items"] == []
+    stats = (await root.get("/api/v1/stats")).json()
+    assert stats["totals"]["total"] == sum(one["total"] for one in stats["items"]) == 0
 
 
 async def test_a_job_is_edited_until_it_runs(root: httpx.AsyncClient, filled: list[str]) -> None:

@@ -60,7 +60,8 @@ async def _r10(tmp_path: Path, store: dict[str, str], seconds: float, figure: Fi
             assert 1 <= starts[pill.id] <= CRASHES, kind
             assert executions[-1].reason == f"poison pill: its workers died {CRASHES} times"
         for hog in await jobs(engine, set(hogs)):
-            assert (hog.status, hog.epoch, starts[hog.id]) == ("succeeded", 1, 1)
+            # Over HTTP it may have been handed back before it began: a claim whose answer a blocked loop did not read in time.
+            assert (hog.status, hog.attempt_count, hog.crash_count, starts[hog.id]) == ("succeeded", 1, 0, 1)
         assert await fleet.violations() == []
         again = [job for job in await jobs(engine, fleet.acknowledged) if job.epoch > 1]
         where = fleet.label

@@ -40,7 +40,6 @@ from taskforge.version import __version__
 PREFIX = "/api/v1"
 # Jobs come in by the front; all else is small, and here becomes objects that take a dozen times as much.
 MOST_BODY_BYTES = 1024 * 1024
-_ALWAYS = (400, 413, 415, 422, 429, 500, 503)
 _TAGS = [
     Tag("Jobs", "Enqueue, read, steer"),
     Tag("Queues", "Where jobs wait, and by which rules they run"),
@@ -78,7 +77,7 @@ def make_app(backend: Backend | None) -> Litestar:
         *sessions.HANDLERS,
         *events.HANDLERS,
     ]
-    api = Router(PREFIX, route_handlers=[_documented(one) for one in handlers])
+    api = Router(PREFIX, route_handlers=handlers)
     sign_on = [] if backend is None or backend.provider is None else oidc.HANDLERS
     check_declared([*handlers, *health.HANDLERS, *pages.HANDLERS, *sign_on])
     return Litestar(
@@ -118,10 +117,6 @@ def check_declared(handlers: Sequence[HTTPRouteHandler]) -> None:
     for handler in handlers:
         if "permission" not in handler.opt:
             raise TypeError(f"{handler.fn.__name__} declares no permission")
-
-
-def _documented(handler: HTTPRouteHandler) -> HTTPRouteHandler:
-    return handler
 
 
 @asynccontextmanager

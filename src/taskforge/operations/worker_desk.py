@@ -141,12 +141,6 @@ class WorkerDesk:
             found = self._assignments[project] = (time.monotonic(), workers)
         return found[1]
 
-    async def undelivered(self, jobs: list[Claimed]) -> None:
-        """The worker was gone before the answer reached it."""
-        for job in jobs:
-            self._given.pop(job.fence, None)
-        await self.claims.hand_back(jobs)
-
     async def _take_back(self, worker: Enrolled, held: set[UUID]) -> None:
         """What the store thinks this worker runs, and it does not: the answer that gave it out was lost."""
         since = await self._engine.now() - ON_THE_WAY

@@ -44,8 +44,21 @@ class QueueList(msgspec.Struct, frozen=True):
     items: list[QueueView]
 
 
+class Totals(msgspec.Struct, frozen=True):
+    """The sum over all queues of the answer: of a project, or of the organization."""
+
+    total: int
+    pending: int
+    scheduled: int
+    processing: int
+    succeeded: int
+    failed: int
+    cancelled: int
+
+
 class StatsList(msgspec.Struct, frozen=True):
     items: list[QueueStatsView]
+    totals: Totals
 
 
 @get("/queues", permission=Permission.QUEUE_READ, tags=["Queues"], responses=responses(404))
@@ -151,8 +164,10 @@ async def queue_stats(caller: NamedDependency[Caller], queue_id: FromPath[UUID])
 
 @get("/stats", permission=Permission.QUEUE_READ, tags=["Queues"], responses=responses(404))
 async def list_stats(caller: NamedDependency[Caller], project: ProjectName = None) -> StatsList:
-    """The same for every queue of a project, or of the organization."""
-    return StatsList([stats_view(one) for one in await caller.backend.engine.stats(await caller.projects(project))])
+    """The same for every queue of a project, or of the organization, and their sum."""
+    found = await caller.backend.engine.stats(await caller.projects(project))
+    totals = Totals(*(sum(getattr(one, name) for one in found) for name in Totals.__struct_fields__))
+    return StatsList([stats_view(one) for one in found], totals)
 
 
 def _settings(values: dict[str, Any]) -> QueueSettings:
