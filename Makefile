@@ -1,7 +1,6 @@
 # Every target runs from a bare clone with python3 and make: the first one builds .venv from the hashed lock.
 PYTHON ?= python3
-# Many tests wait for processes and leases: three at a time keep two cores busy.
-WORKERS ?= 3
+WORKERS ?= 2
 ARGS ?=
 
 VENV := .venv

@@ -79,6 +79,7 @@ async def _unsettled(fleet: Fleet, pills: set[UUID], hogs: set[UUID]) -> bool:
 
 
 @pytest.mark.timeout(240)
+@pytest.mark.parametrize("store", ["sqlite", "postgres"], indirect=True)  # over HTTP in the long form
 async def test_r10_pills(tmp_path: Path, store: dict[str, str], figure: Figure) -> None:
     await _r10(tmp_path, store, 0, figure)
 

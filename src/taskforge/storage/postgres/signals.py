@@ -53,10 +53,12 @@ class Signals:
         if self._alarm is not None:
             self._alarm.cancel()
         for task in (self._listening, self._sending):
-            if task is not None:
+            # In Python 3.11 the driver's `connect` can forget that it was cancelled in the moment it succeeds: say it again.
+            while task is not None and not task.done():
                 task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
+                await asyncio.wait([task], timeout=0.5)
+            if task is not None and not task.cancelled():
+                task.exception()  # whatever it met while it was being stopped
         self._listening = self._sending = None
 
     def send(self) -> None:
@@ -117,7 +119,7 @@ class Signals:
                 self.hears = True
                 self._wake()  # whatever was signalled while nobody listened
                 await gone.wait()
-            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError):
                 await asyncio.sleep(RECONNECT_SECONDS)
             finally:
                 self.hears = False
