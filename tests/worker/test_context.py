@@ -4,6 +4,7 @@ import asyncio
 import logging
 import threading
 import time
+from typing import Any
 
 import msgspec
 import pytest
@@ -138,6 +139,27 @@ async def test_logging_of_a_handler_becomes_its_log(crew_on_each: Crew) -> None:
         assert msgspec.json.decode(lines[2].metadata or b"") == {"order": 17}
     [line] = _said(await crew_on_each.logs(three.id))
     assert (line.level, line.message) == (Level.WARN, "from a thread: three␀")
+
+
+async def test_a_job_does_not_end_before_lines_that_are_on_their_way(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("taskforge.worker.reporter.FLUSH_SECONDS", 0.01)
+
+    @crew.forge.job()
+    async def talks() -> None:
+        logger.info("hello")
+        await asyncio.sleep(0.05)  # by now the line has been taken, and is not written
+
+    source = (await crew.start()).reporter._source
+    write = source.log
+
+    async def slowly(lines: Any) -> Any:
+        await asyncio.sleep(0.1)
+        return await write(lines)
+
+    monkeypatch.setattr(source, "log", slowly)
+    for handle in [await talks.enqueue() for _ in range(3)]:
+        await handle.result(10)
+        assert [line.message for line in _said(await crew.logs(handle.id))] == ["hello"]
 
 
 async def test_a_flood_of_lines_neither_blocks_nor_fills_the_memory(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:

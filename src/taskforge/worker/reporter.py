@@ -71,7 +71,8 @@ class Reporter:
                 await self.flush(running)
 
     async def flush(self, running: dict[UUID, Running] | None = None) -> None:
-        if not self._lines and not self._progress and running is None:
+        # What another flush carries just now counts as well: a job must not end before its last lines are written.
+        if not self._lines and not self._progress and running is None and not self._flushing.locked():
             return
         async with self._flushing:
             await self._flush_beats(running or {})

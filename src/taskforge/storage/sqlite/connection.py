@@ -61,7 +61,7 @@ def connect_writer(path: Path, *, durable: bool) -> sqlite3.Connection:
         connection.execute("pragma cache_size = -65536")
         connection.execute(f"pragma wal_autocheckpoint = {CHECKPOINT_PAGES}")
         connection.execute(f"pragma journal_size_limit = {WAL_BYTES_KEPT}")
-        connection.execute("pragma busy_timeout = 0")  # from here on `begin` does the waiting
+        connection.execute("pragma busy_timeout = 0")  # from here on `Turn` and `begin` do the waiting
     except BaseException:
         connection.close()
         raise
@@ -69,13 +69,12 @@ def connect_writer(path: Path, *, durable: bool) -> sqlite3.Connection:
 
 
 def begin(connection: sqlite3.Connection, seconds: float) -> None:
-    """Take the file's write lock."""
+    """Take the file's write lock, out of turn: for the rare work before there is a writer (see turn.py)."""
     _patiently(connection, "begin immediate", seconds)
 
 
 def _patiently(connection: sqlite3.Connection, statement: str, seconds: float) -> None:
-    """Wait for a busy file. SQLite's own waiting sleeps up to 0.1 s at a time, in which a busy neighbour takes the lock again and
-    again; asking every millisecond keeps several processes even."""
+    """Wait for a busy file. SQLite's own waiting sleeps up to 0.1 s at a time, in which a neighbour takes it again and again."""
     give_up = time.monotonic() + seconds
     while True:
         try:

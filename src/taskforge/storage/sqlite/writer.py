@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from taskforge.domain.errors import StoreUnavailable
-from taskforge.storage.sqlite.connection import begin, connect_writer, is_away, is_busy, translated
+from taskforge.storage.sqlite.connection import connect_writer, is_away, is_busy, translated
 from taskforge.storage.sqlite.keeper import Keeper
 from taskforge.storage.sqlite.transaction import Stamp, Transaction
+from taskforge.storage.sqlite.turn import Turn
 
 T = TypeVar("T")
 BUSY_SECONDS = 5.0
@@ -52,6 +53,7 @@ class Call:
 class Writer:
     def __init__(self, path: Path, stamp: Stamp, woken: Callable[[], None], *, durable: bool) -> None:
         self._path = path
+        self._turn = Turn(path)
         self._stamp = stamp
         self._woken = woken
         self._durable = durable
@@ -107,6 +109,7 @@ class Writer:
                     return
         finally:
             self._disconnect()
+            self._turn.close()
 
     def _gather(self, first: Call) -> tuple[list[Call], bool]:
         """Everything that waits, and whether it is the last there will be."""
@@ -142,7 +145,7 @@ class Writer:
     def _write(self, calls: list[Call]) -> tuple[int, bool]:
         """Run calls in one transaction and commit. Says how many it took, and whether there is something to claim now."""
         connection, keeper = self._connect()
-        begin(connection, BUSY_SECONDS)
+        self._turn.begin(connection, BUSY_SECONDS)
         give_up = time.monotonic() + GROUP_SECONDS
         done = 0
         wakes = False
