@@ -30,7 +30,7 @@ async def _create_one(caller: Caller, project: str | None, body: bytes, key: str
 
 
 async def _create_many(caller: Caller, project: str | None, body: bytes, key: str | None) -> enqueue.BulkAnswer:
-    return await enqueue.create_many(caller, project, enqueue.decode_many(body), key)
+    return await enqueue.create_many(caller, project, enqueue.decode_many(body, key), key)
 
 
 # --- The worker protocol ---

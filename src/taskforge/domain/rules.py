@@ -101,10 +101,21 @@ def json_bytes(field: str, value: Any, *, most: int) -> bytes:
     return encoded
 
 
-# Numbers that JSON can write and no reader can hold (1e999, a thousand digits). All else that a decoder refuses, a scan refuses
-# too, and it makes no objects: 8 MiB of JSON can become 100 MiB of them.
-HUGE_NUMBER = re.compile(rb"[eE]\+?\d{3}|\d{300}")
+# Numbers that JSON can write and no reader can hold (1e999, a thousand digits). All else that decoders refuse, a scan refuses too.
+_HUGE_NUMBER = re.compile(rb"[eE]\+?\d{3}|\d{300}")
 _scan = msgspec.json.Decoder(msgspec.Raw).decode
+# Decoding is eight times quicker than looking for such numbers (0.3 against 2.7 µs for a job of 110 bytes), but makes objects that
+# take a dozen times as much: large documents are scanned.
+_DECODED_AT_MOST = 1 << 20
+
+
+def check_readable(document: bytes) -> None:
+    """Whether whoever decodes it later can: raises what a decoder raises."""
+    if len(document) <= _DECODED_AT_MOST or _HUGE_NUMBER.search(document) is not None:
+        msgspec.json.decode(document)
+    else:
+        document.decode()
+        _scan(document)
 
 
 def json_document(field: str, document: bytes, *, most: int) -> bytes:
@@ -112,11 +123,7 @@ def json_document(field: str, document: bytes, *, most: int) -> bytes:
     if len(document) > most:
         raise Invalid(field, f"takes {len(document):,} bytes as JSON", f"use at most {most:,} bytes")
     try:
-        if HUGE_NUMBER.search(document) is None:
-            document.decode()
-            _scan(document)
-        else:
-            msgspec.json.decode(document)
+        check_readable(document)
     except RecursionError:
         raise Invalid(field, "is nested too deeply", "use a flatter structure") from None
     except (msgspec.MsgspecError, UnicodeError) as error:

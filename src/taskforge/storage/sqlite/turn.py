@@ -6,17 +6,17 @@ So whoever wants to write goes through a queue first: the bytes of a small file 
 last, moves up as places become free, and keeps the first until it holds the write lock.
 """
 
+import importlib
 import os
 import sqlite3
 import time
 from pathlib import Path
+from typing import Any
 
 from taskforge.storage.sqlite.connection import is_busy
 
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - not on Windows, where whoever asks at the right moment writes
-    fcntl = None  # type: ignore[assignment]
+# Not on Windows, where whoever asks at the right moment writes.
+fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
 
 PLACES = 8
 LOOK_SECONDS = 0.001
