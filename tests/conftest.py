@@ -1,4 +1,5 @@
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -6,6 +7,8 @@ from typing import Any
 import pytest
 
 from taskforge.storage.postgres.server import LocalServer, make_directory
+
+TURNS = 3
 
 
 @pytest.fixture
@@ -47,3 +50,40 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.section("figures")
         for text in figures:
             terminalreporter.write_line(text)
+
+
+# --- Rows that take turns ---
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--every-row", action="store_true", help="run all of the tests that take turns")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Slow rows of the quality table take turns, by the number of commits: of each its form on one store runs now, that on the next
+    one after the next commit. Whoever names tests or files gets all of them."""
+    named = config.args_source is not pytest.Config.ArgsSource.TESTPATHS or config.getoption("keyword")
+    turn = None if named or config.getoption("every_row") else _commits()
+    if turn is None:
+        return
+    forms: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("rotates") is not None:
+            forms.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    later = {
+        item
+        for row, name in enumerate(sorted(forms))
+        for column, item in enumerate(sorted(forms[name], key=lambda item: item.nodeid))
+        if (row + column + turn) % TURNS
+    }
+    if later:
+        config.hook.pytest_deselected(items=list(later))
+        items[:] = [item for item in items if item not in later]
+
+
+def _commits() -> int | None:
+    try:
+        made = subprocess.run(["git", "rev-list", "--count", "HEAD"], cwd=Path(__file__).parent, capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None  # not a clone: everything runs
+    return int(made.stdout)

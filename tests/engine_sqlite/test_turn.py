@@ -1,11 +1,14 @@
 """Processes that want to write take turns: none starves, and one that was frozen while it waited stops nobody."""
 
+import asyncio
 import time
 from pathlib import Path
 
 import pytest
 
+from taskforge.domain.errors import LeaseLost
 from taskforge.domain.job import new_job
+from taskforge.domain.worker import NewWorker, Sample
 from taskforge.storage.sqlite import connection
 from taskforge.storage.sqlite.engine import SqliteEngine
 from taskforge.storage.sqlite.turn import IMPATIENCE_SECONDS, PLACES, Turn
@@ -75,3 +78,21 @@ async def test_who_is_frozen_in_the_queue_stops_nobody(path: Path, engine: Sqlit
     for _ in range(5):
         await engine.insert(1, [new_job("default", "work")])
     assert time.monotonic() - started < took
+
+
+async def test_a_renewal_that_was_asked_for_in_time_counts_however_long_the_file_is_busy(path: Path, engine: SqliteEngine) -> None:
+    punctual, left = [await engine.register(1, NewWorker(name=name), 0.5) for name in ("punctual", "left")]
+    other = connection.connect_writer(path, durable=True)
+    other.execute("begin immediate")
+    leaving = asyncio.ensure_future(engine.deregister(left.incarnation))
+    renewing = [asyncio.ensure_future(engine.renew(one.incarnation, 0.5, Sample())) for one in (punctual, left)]
+    await asyncio.sleep(0.8)
+    other.execute("rollback")
+    other.close()
+    await leaving
+    assert not (await renewing[0]).drain
+    with pytest.raises(LeaseLost):
+        await renewing[1]
+    await asyncio.sleep(0.6)
+    with pytest.raises(LeaseLost):
+        await engine.renew(punctual.incarnation, 0.5, Sample())

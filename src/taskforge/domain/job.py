@@ -2,9 +2,9 @@
 
 import enum
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, overload
 from uuid import UUID
 
 import msgspec
@@ -72,6 +72,22 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     id: UUID | None = None
     note: Note | None = None  # for the audit log; no part of the job
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it asks for nothing but to be run, as most do: those are stored by shorter statements."""
+        return (
+            self.id is None
+            and self.at is None
+            and self.deadline is None
+            and self.expires is None
+            and self.timeout_seconds is None
+            and self.unique_key is None
+            and self.idempotency_key is None
+            and self.fairness_key is None
+            and self.trace is None
+            and not self.tags
+        )
+
     def body_hash(self) -> bytes:
         """What an idempotency key stands for: the same key with another body is a mistake the user must hear of."""
         when = tuple(repr(value) for value in (self.at, self.deadline, self.expires))
@@ -86,6 +102,38 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
             self.unique_key,
         )
         return hashlib.sha256(msgspec.json.encode(body) + self.payload).digest()
+
+
+class Alike(Sequence[NewJob]):
+    """Jobs that differ in their payloads alone. Engines that know of it store them column by column, half of the work."""
+
+    __slots__ = ("payloads", "template")
+
+    def __init__(self, template: NewJob, payloads: Sequence[bytes]) -> None:
+        self.template = template
+        self.payloads = payloads
+
+    def __len__(self) -> int:
+        return len(self.payloads)
+
+    def __iter__(self) -> Iterator[NewJob]:
+        return map(self._with, self.payloads)
+
+    @overload
+    def __getitem__(self, index: int) -> NewJob: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Alike": ...
+    def __getitem__(self, index: int | slice) -> "NewJob | Alike":
+        if isinstance(index, slice):
+            return Alike(self.template, self.payloads[index])
+        return self._with(self.payloads[index])
+
+    def longest(self) -> NewJob:
+        """If any of them is refused, this one is."""
+        return self._with(max(self.payloads, key=len))
+
+    def _with(self, payload: bytes) -> NewJob:
+        return msgspec.structs.replace(self.template, payload=payload)
 
 
 def new_job(

@@ -9,7 +9,7 @@ import msgspec
 from taskforge.domain.assignment import Assignment
 from taskforge.domain.audit import Note
 from taskforge.domain.changes import Changed
-from taskforge.domain.job import JobStatus, NewJob
+from taskforge.domain.job import Alike, JobStatus, NewJob
 from taskforge.domain.queue import Queue
 from taskforge.domain.worker import Worker
 
@@ -43,6 +43,10 @@ def worker_changed(note: Note, before: Worker, after: Worker) -> Entry:
     return _entry(note, after.project, f"worker {after.name} ({after.id})", old, new)
 
 
+def worker_left(note: Note, project: int, name: str, identity: UUID) -> Entry:
+    return _entry(note, project, f"worker {name} ({identity})", None, None)
+
+
 def assignment_changed(note: Note, queue: Queue, worker: str, before: Assignment | None, after: Assignment | None) -> Entry:
     assignment = after or before
     assert assignment is not None
@@ -69,7 +73,7 @@ def jobs_inserted(jobs: Iterable[tuple[int, NewJob, UUID]]) -> list[Entry]:
     stored = list(jobs)
     note = stored[0][1].note if stored else None
     if note is not None and len(stored) > 1 and not any([job.note is not note for _, job, _ in stored]):  # noqa: C419 - quicker
-        return [_entry(note, stored[0][0], f"{len(stored)} jobs", None, {"jobs": len(stored)})]
+        return [_many(note, stored[0][0], len(stored))]
     noted: dict[tuple[int, int], list[tuple[NewJob, UUID]]] = {}
     for project, job, identifier in stored:
         if job.note is not None:
@@ -81,9 +85,21 @@ def jobs_inserted(jobs: Iterable[tuple[int, NewJob, UUID]]) -> list[Entry]:
         if len(group) == 1:
             entry = _entry(job.note, project, f"job {identifier}", None, {"queue": job.queue, "job_type": job.job_type})
         else:
-            entry = _entry(job.note, project, f"{len(group)} jobs", None, {"jobs": len(group)})
+            entry = _many(job.note, project, len(group))
         entries.append(entry)
     return entries
+
+
+def alike_inserted(project: int, jobs: Alike, first: UUID) -> list[Entry]:
+    """The same for jobs that share their note; `first` is the id of the first."""
+    note = jobs.template.note
+    if note is None:
+        return []
+    return [_many(note, project, len(jobs))] if len(jobs) > 1 else jobs_inserted([(project, jobs[0], first)])
+
+
+def _many(note: Note, project: int, count: int) -> Entry:
+    return _entry(note, project, f"{count} jobs", None, {"jobs": count})
 
 
 def _entry(note: Note, project: int | None, target: str, before: Any, after: Any) -> Entry:

@@ -273,7 +273,8 @@ class TaskForge:
 
 
 def _accepted(answers: Sequence[Inserted | Refused]) -> list[Inserted]:
-    for answer in answers:
-        if isinstance(answer, Refused):
-            raise answer.error
-    return [answer for answer in answers if isinstance(answer, Inserted)]
+    # By type: `isinstance` says no to a struct five times as slowly.
+    accepted = [answer for answer in answers if type(answer) is Inserted]
+    if len(accepted) < len(answers):
+        raise next(answer.error for answer in answers if isinstance(answer, Refused))
+    return accepted

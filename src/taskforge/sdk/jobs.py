@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec
 import msgspec
 
 from taskforge.domain.errors import Invalid
-from taskforge.domain.job import NewJob, new_job
+from taskforge.domain.job import Alike, NewJob, new_job
 from taskforge.sdk.handles import JobHandle
 from taskforge.worker.context import Context
 from taskforge.worker.registry import Handler
@@ -94,9 +94,15 @@ class Enqueuer(Generic[P, R]):
     async def enqueue_many(self, calls: Iterable[tuple[Any, ...] | Mapping[str, Any]]) -> list[JobHandle[R]]:
         """One job for each tuple of positional or mapping of named arguments, all in one go."""
         encode = self.handler.encode
-        jobs = [self._with(encode((), one) if isinstance(one, Mapping) else encode(tuple(one), {})) for one in calls]
-        answers = await self._forge.insert_many(jobs)
-        return [JobHandle(self._forge, one.job, existed=one.existed, result_type=self._result_type) for one in answers]
+        payloads = [
+            encode(one, {}) if type(one) is tuple else encode((), one) if isinstance(one, Mapping) else encode(tuple(one), {})
+            for one in calls
+        ]
+        if not payloads:
+            return []
+        answers = await self._forge.insert_many(Alike(self._with(payloads[0]), payloads))
+        forge, result_type = self._forge, self._result_type
+        return [JobHandle(forge, one.job, existed=one.existed, result_type=result_type) for one in answers]
 
 
 class JobFunction(Enqueuer[P, R]):

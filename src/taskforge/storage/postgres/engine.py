@@ -5,7 +5,8 @@ from typing import Any
 
 from taskforge.domain.audit import Note
 from taskforge.domain.queue import DeleteQueue, Queue, QueueChange
-from taskforge.storage.directory import FIRST_PROJECT, home_of
+from taskforge.domain.tenancy import FIRST_PROJECT
+from taskforge.storage.directory import home_of
 from taskforge.storage.postgres import partitions
 from taskforge.storage.postgres.cabinet import Cabinet
 from taskforge.storage.postgres.inserter import Inserter

@@ -12,7 +12,7 @@ import msgspec
 
 from taskforge.domain import trail
 from taskforge.domain.errors import KeyTaken, NotFound, StoreUnavailable
-from taskforge.domain.job import Inserted, NewJob, Refused, refusal
+from taskforge.domain.job import Alike, Inserted, NewJob, Refused, refusal
 from taskforge.domain.queue import Queue
 from taskforge.domain.trail import Entry
 from taskforge.storage.catalog import Catalog
@@ -28,6 +28,7 @@ Target = NotFound | tuple[Queue, int | None]
 """The queue and the lane, or why there is none."""
 UNIQUE, IDEMPOTENT = 0, 1
 MOST_IN_ONE_STATEMENT = 5_000
+TRIES = 3
 
 
 class Inserter(Store):
@@ -51,7 +52,7 @@ class Inserter(Store):
             return await answer
         self._busy = True
         try:
-            return await self._insert([(project, job) for job in jobs])
+            return await self._insert_call(project, jobs)
         finally:
             self._next()
 
@@ -86,7 +87,10 @@ class Inserter(Store):
                 group.append(self._queued.popleft())
                 size += len(group[-1][1])
             try:
-                answers = await self._insert([(project, job) for project, jobs, _ in group for job in jobs])
+                if len(group) == 1:
+                    answers = await self._insert_call(*group[0][:2])
+                else:
+                    answers = await self._insert([(project, job) for project, jobs, _ in group for job in jobs])
             except Exception as error:  # noqa: BLE001 - every caller of the group hears of it
                 for _, _, future in group:
                     if not future.done():
@@ -100,18 +104,49 @@ class Inserter(Store):
         finally:
             self._next()
 
+    async def _insert_call(self, project: int, jobs: Sequence[NewJob]) -> list[Answer]:
+        if type(jobs) is Alike and jobs.template.is_plain:
+            return await self._insert_alike(project, jobs)
+        return await self._insert([(project, job) for job in jobs])
+
+    async def _insert_alike(self, project: int, jobs: Alike) -> list[Answer]:
+        """Column by column, as long as all is well; whatever is not is left to the way that looks at each."""
+        job, numbers = jobs.template, self.mint.many(len(jobs))
+        kind = (project, job.queue, job.job_type, job.priority, job.requires)
+        catalog, by_kind = await self._targets({kind}, None)
+        target, ids, tries = by_kind[kind], [codec.uuid(number) for number in numbers], 0
+        if not isinstance(target, NotFound) and refusal(jobs.longest(), target[0]) is None:
+            queue, lane = target
+            columns: list[list[Any]] = [
+                ids,
+                [codec.uuid(number | 1) for number in numbers],
+                [lane] * len(ids),
+                [job.max_attempts or queue.settings.max_attempts] * len(ids),
+                [payload.decode() for payload in jobs.payloads],
+            ]
+            try:
+                if await self._store_plain(catalog, columns, trail.alike_inserted(project, jobs, ids[0])):
+                    return [Inserted(identifier) for identifier in ids]
+            except StoreUnavailable:
+                tries = 1
+        return await self._insert_patiently([(project, one, identifier) for one, identifier in zip(jobs, ids, strict=True)], tries)
+
     async def _insert(self, wanted: list[tuple[int, NewJob]], turn: asyncio.Lock | None = None) -> list[Answer]:
         fresh = self.mint.many(len(wanted))
         identified = [(project, job, job.id or codec.uuid(number)) for (project, job), number in zip(wanted, fresh, strict=True)]
-        # The ids make a repetition harmless: what an attempt with a lost answer stored is found again, not stored twice.
-        for attempt in range(3):
+        return await self._insert_patiently(identified, 0, turn)
+
+    async def _insert_patiently(self, jobs: list[Wanted], tries: int, turn: asyncio.Lock | None = None) -> list[Answer]:
+        """The ids make a repetition harmless: what an attempt with a lost answer stored is found again, not stored twice."""
+        while True:
+            if tries:
+                await asyncio.sleep(0.05 * tries)
             try:
-                return await self._insert_identified(identified, None, again=attempt > 0, turn=turn)
+                return await self._insert_identified(jobs, None, again=tries > 0, turn=turn)
             except StoreUnavailable:
-                if attempt == 2:
+                tries += 1
+                if tries == TRIES:
                     raise
-                await asyncio.sleep(0.05 * (attempt + 1))
-        raise AssertionError
 
     async def insert_within(self, connection: Any, project: int, jobs: Sequence[NewJob]) -> list[Answer]:
         """Insert inside the caller's own transaction on an asyncpg connection: the jobs exist if and when it commits."""
@@ -151,7 +186,7 @@ class Inserter(Store):
                 done = await self.value(_VERSION) == catalog.version
             elif within is not None:
                 done = await self._store_rich(within, catalog, jobs, targets, accepted, answers)
-            elif again or not all(map(_is_plain, [jobs[index][1] for index in accepted])):
+            elif again or not all(jobs[index][1].is_plain for index in accepted):
                 async with turn or nullcontext(), self.transaction() as connection:
                     done = await self._store_rich(connection, catalog, jobs, targets, accepted, answers)
                     if done:
@@ -368,18 +403,3 @@ def _settle(jobs: list[Wanted], accepted: list[int], first: dict[UUID, int], ans
         answer = answers[index]
         if isinstance(answer, Inserted) and answer.existed:
             answers[index] = msgspec.structs.replace(turned_away.get(answer.job, answer), existed=True)
-
-
-def _is_plain(job: NewJob) -> bool:
-    return (
-        job.id is None
-        and job.at is None
-        and job.deadline is None
-        and job.expires is None
-        and job.timeout_seconds is None
-        and job.unique_key is None
-        and job.idempotency_key is None
-        and job.fairness_key is None
-        and job.trace is None
-        and not job.tags
-    )

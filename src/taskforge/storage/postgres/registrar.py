@@ -192,7 +192,7 @@ class Registrar(Steward):
             raise LeaseLost(f"the lease of worker incarnation {incarnation} is over; register again")
         return Renewed(rows[0]["drain_mode"], tuple(rows[0]["cancelled"]))
 
-    async def deregister(self, incarnation: UUID) -> None:
+    async def deregister(self, incarnation: UUID, note: Note | None = None) -> None:
         async with self.transaction() as connection:
             # Claims read the lease without a lock, so it ends first; what a claim took before is then seen by the count.
             await connection.execute(self.sql("deregister"), incarnation, self.bound_now())
@@ -201,6 +201,11 @@ class Registrar(Steward):
             )
             if busy:
                 raise Conflict(f"worker incarnation {incarnation} still runs {busy} jobs; drain it first")
+            if note is not None:
+                rows = await connection.fetch(
+                    self.in_schema("select project, name, id from taskforge.workers where incarnation = $1"), incarnation
+                )
+                await self.enter(connection, [trail.worker_left(note, *row) for row in rows])
 
     async def update_worker(self, project: int, change: UpdateWorker, note: Note | None = None) -> Worker:
         check_worker(change)

@@ -18,9 +18,10 @@ from taskforge.domain.log import Level, Line, NewLine
 from taskforge.domain.outcome import Finish, Lost
 from taskforge.domain.query import Events, JobFilter, Page, QueueStats, WorkerTotals
 from taskforge.domain.queue import Queue, QueueChange
+from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, UpdateWorker, Worker
 from taskforge.storage.cabinet import Step
-from taskforge.storage.directory import FIRST_PROJECT, home_of
+from taskforge.storage.directory import home_of
 from taskforge.storage.engine import Claim, Lapsed, Pruned
 from taskforge.storage.sqlite import (
     assigning,
@@ -58,16 +59,15 @@ class SqliteEngine:
         durable: bool = True,
         project: str = "default",
         clock: Callable[[], datetime] | None = None,
-        mint: Callable[[], UUID] | None = None,
     ) -> None:
         """`durable=False` lets a commit return before the disk has it: a power cut may then lose the last moments, a crash of the
-        process does not. `clock` and `mint` (of job ids) replace the machine's, for tests."""
+        process does not. `clock` replaces the machine's, for tests."""
         self._path = Path(path)
         self._durable = durable
         self._project = project
         self.home = FIRST_PROJECT
         self._clock = clock or (lambda: datetime.now(UTC))
-        self._stamp = Stamp(self._clock, mint)
+        self._stamp = Stamp(self._clock)
         self._readers = Readers(self._path, self._stamp)
         self._signals = Signals(self._path, self._readers.data_version)
         self._writer = Writer(self._path, self._stamp, self._signals.send, durable=durable)
@@ -130,7 +130,7 @@ class SqliteEngine:
         return await self._writer.submit_items(work, jobs)
 
     async def claim(self, claim: Claim) -> list[Claimed]:
-        claimed, wait = await self._writer.submit(lambda transaction: claims.claim(transaction, claim))
+        claimed, wait = await self._writer.submit(lambda transaction: claims.claim(transaction, claim), lazy=not claim.remote)
         if wait is not None:
             self._signals.wake_in(wait)
         return claimed
@@ -141,7 +141,7 @@ class SqliteEngine:
         return await self._writer.submit(lambda transaction: finishing.finish(transaction, finishes, lapsed=lapsed))
 
     async def beat(self, beats: Sequence[Beat]) -> list[Lost]:
-        return await self._writer.submit(lambda transaction: news.beat(transaction, beats)) if beats else []
+        return await self._writer.submit(lambda transaction: news.beat(transaction, beats), lazy=True) if beats else []
 
     async def log(self, lines: Sequence[NewLine]) -> list[Lost]:
         return await self._writer.submit(lambda transaction: news.log(transaction, lines)) if lines else []
@@ -155,10 +155,13 @@ class SqliteEngine:
         return await self._writer.submit(lambda transaction: workers.register(transaction, project, worker, lease_seconds))
 
     async def renew(self, incarnation: UUID, lease_seconds: float, sample: Sample) -> Renewed:
-        return await self._writer.submit(lambda transaction: workers.renew(transaction, incarnation, lease_seconds, sample))
+        asked_at = self._stamp.now()
+        return await self._writer.submit(
+            lambda transaction: workers.renew(transaction, asked_at, incarnation, lease_seconds, sample), lazy=True
+        )
 
-    async def deregister(self, incarnation: UUID) -> None:
-        await self._writer.submit(lambda transaction: workers.deregister(transaction, incarnation))
+    async def deregister(self, incarnation: UUID, note: Note | None = None) -> None:
+        await self._writer.submit(lambda transaction: workers.deregister(transaction, incarnation, note))
 
     async def update_worker(self, project: int, change: UpdateWorker, note: Note | None = None) -> Worker:
         return await self._writer.submit(lambda transaction: workers.update_worker(transaction, project, change, note))
@@ -219,7 +222,7 @@ class SqliteEngine:
     # --- Upkeep ---
 
     async def stage(self, limit: int) -> int:
-        return await self._writer.submit(lambda transaction: upkeep.stage(transaction, limit))
+        return await self._writer.submit(lambda transaction: upkeep.stage(transaction, limit), lazy=True)
 
     async def lapsed(self, limit: int) -> list[Lapsed]:
         return await self._readers.read(lambda seen: reading.lapsed(seen, limit))
@@ -230,7 +233,7 @@ class SqliteEngine:
         return await self._writer.submit(lambda transaction: upkeep.expire(transaction, limit, stranded))
 
     async def fold(self, limit: int) -> int:
-        return await self._writer.submit(lambda transaction: upkeep.fold(transaction, limit))
+        return await self._writer.submit(lambda transaction: upkeep.fold(transaction, limit), lazy=True)
 
     async def prune(self, retention_days: float, limit: int) -> Pruned:
         old, more = await self._readers.read(lambda seen: pruning.find_old(seen, retention_days, limit))

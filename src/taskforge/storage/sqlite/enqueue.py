@@ -7,8 +7,8 @@ from uuid import UUID
 
 from taskforge.domain import trail
 from taskforge.domain.errors import KeyTaken, NotFound, TaskForgeError
-from taskforge.domain.ids import uuid_from_bytes
-from taskforge.domain.job import Inserted, NewJob, Refused, refusal
+from taskforge.domain.ids import uuid_from_bytes, uuid_from_int
+from taskforge.domain.job import Alike, Inserted, NewJob, Refused, refusal
 from taskforge.domain.queue import Queue
 from taskforge.storage.catalog import Catalog
 from taskforge.storage.sqlite import codec
@@ -28,7 +28,10 @@ _FULL = f"{_PLAIN[:-1]}, deadline, expires_at, timeout_seconds, tags, unique_key
 
 
 def insert(transaction: Transaction, project: int, jobs: Sequence[NewJob]) -> list[Answer]:
-    return Enqueuer(transaction, project).insert(jobs)
+    made = None
+    if type(jobs) is Alike and jobs.template.is_plain:
+        made = Enqueuer(transaction, project).insert_alike(jobs)
+    return Enqueuer(transaction, project).insert(jobs) if made is None else made
 
 
 class Kind:
@@ -68,6 +71,24 @@ class Enqueuer:
         self._waiting: list[tuple[object, ...]] = []
         self._tags: list[tuple[object, ...]] = []
 
+    def insert_alike(self, jobs: Alike) -> list[Answer] | None:
+        """Column by column, as long as all is well with all of them; else None, and nothing is written."""
+        _, accepted = self._check([jobs.longest()])
+        if not accepted:
+            return None
+        [(_, _, kind)] = accepted
+        numbers = self._transaction.mint.many(len(jobs))
+        kind.ids = [number.to_bytes(16) for number in numbers]
+        kind.fences = [(number + 1).to_bytes(16) for number in numbers]
+        kind.payloads = [payload.decode() for payload in jobs.payloads]
+        kind.positions = list(range(len(jobs)))
+        self._write()
+        answers: list[Answer] = [Inserted(uuid_from_int(number)) for number in numbers]
+        entries = trail.alike_inserted(self._project, jobs, uuid_from_int(numbers[0]))
+        if entries:
+            enter(self._transaction, entries)
+        return answers
+
     def insert(self, jobs: Sequence[NewJob]) -> list[Answer]:
         answers, accepted = self._check(jobs)
         if any(job.id is not None for _, job, _ in accepted):
@@ -79,7 +100,7 @@ class Enqueuer:
             identified = [(index, job, kind, job.id or mint()) for index, job, kind in accepted]
         noted: list[tuple[int, NewJob, UUID]] = []
         for index, job, kind, identifier in identified:
-            if _is_plain(job):
+            if job.is_plain:
                 number = identifier.int
                 kind.ids.append(number.to_bytes(16))
                 kind.fences.append((number + 1).to_bytes(16))
@@ -239,17 +260,3 @@ class Enqueuer:
 def _insert_facts(columns: str, count: int) -> str:
     row = "(" + ", ".join("?" * (columns.count(",") + 1)) + ")"
     return f"insert into jobs {columns} values " + ", ".join([row] * count)
-
-
-def _is_plain(job: NewJob) -> bool:
-    return (
-        job.at is None
-        and job.deadline is None
-        and job.expires is None
-        and job.timeout_seconds is None
-        and job.unique_key is None
-        and job.idempotency_key is None
-        and job.fairness_key is None
-        and job.trace is None
-        and not job.tags
-    )

@@ -3,7 +3,6 @@
 import sqlite3
 from collections.abc import Callable
 from datetime import datetime
-from uuid import UUID
 
 from taskforge.domain.ids import IdMint
 from taskforge.storage.sqlite.codec import micros
@@ -15,7 +14,7 @@ class Transaction:
 
     __slots__ = ("connection", "execute", "executemany", "keeper", "mint", "now", "wakes")
 
-    def __init__(self, connection: sqlite3.Connection, keeper: Keeper, mint: Callable[[], UUID], now: int) -> None:
+    def __init__(self, connection: sqlite3.Connection, keeper: Keeper, mint: IdMint, now: int) -> None:
         self.connection = connection
         self.execute = connection.execute
         self.executemany = connection.executemany
@@ -28,10 +27,10 @@ class Transaction:
 class Stamp:
     """The injected clock as microseconds, and ids stamped with the time at which their transaction began."""
 
-    def __init__(self, clock: Callable[[], datetime], mint: Callable[[], UUID] | None = None) -> None:
+    def __init__(self, clock: Callable[[], datetime]) -> None:
         self._clock = clock
         self._began = 0
-        self.mint = mint or IdMint(lambda: self._began // 1_000)
+        self.mint = IdMint(lambda: self._began // 1_000)
 
     def now(self) -> int:
         return micros(self._clock())

@@ -47,10 +47,12 @@ def register(transaction: Transaction, project: int, worker: NewWorker, lease_se
     return Registered(identity, incarnation)
 
 
-def renew(transaction: Transaction, incarnation: UUID, lease_seconds: float, sample: Sample) -> Renewed:
+def renew(transaction: Transaction, asked_at: int, incarnation: UUID, lease_seconds: float, sample: Sample) -> Renewed:
+    """Whoever asked in time was in time, however long the file was busy; what was taken away meanwhile is refused by its fence."""
     now, key = transaction.now, incarnation.bytes
-    row = transaction.execute("select lease_until, drain_mode, healthy from workers where incarnation = ?", (key,)).fetchone()
-    if row is None or row[0] <= now:
+    statement = "select lease_until, drain_mode, healthy from workers where incarnation = ? and left_at is null"
+    row = transaction.execute(statement, (key,)).fetchone()
+    if row is None or row[0] <= asked_at:
         raise LeaseLost(f"the lease of worker incarnation {incarnation} is over; register again")
     values = (now + span(lease_seconds), now, sample.cpu_percent, sample.memory_bytes, sample.healthy, key)
     transaction.execute(sql("renew"), values)
@@ -60,12 +62,17 @@ def renew(transaction: Transaction, incarnation: UUID, lease_seconds: float, sam
     return Renewed(bool(row[1]), tuple(uuid_from_bytes(fence) for (fence,) in asked))
 
 
-def deregister(transaction: Transaction, incarnation: UUID) -> None:
+def deregister(transaction: Transaction, incarnation: UUID, note: Note | None) -> None:
     busy = transaction.execute("select count(*) from running where worker = ?", (incarnation.bytes,)).fetchone()[0]
     if busy:
         raise Conflict(f"worker incarnation {incarnation} still runs {busy} jobs; drain it first")
     for left, identity in transaction.execute(sql("deregister"), (transaction.now, incarnation.bytes)).fetchall():
         ledger.announce(transaction, left, "worker.left", worker=uuid_from_bytes(identity))
+    if note is not None:
+        rows = transaction.execute("select project, name, id from workers where incarnation = ?", (incarnation.bytes,)).fetchall()
+        ledger.enter(
+            transaction, [trail.worker_left(note, project, name, uuid_from_bytes(identity)) for project, name, identity in rows]
+        )
 
 
 def update_worker(transaction: Transaction, project: int, change: UpdateWorker, note: Note | None) -> Worker:

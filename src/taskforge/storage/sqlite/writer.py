@@ -4,6 +4,9 @@ The thread takes whatever is queued, runs it between one `begin immediate` and o
 the commit's fsync is the acknowledgement of them all. A call that fails is rolled back alone, to its savepoint. When the store
 itself fails (disk full, I/O error, a commit that did not come through), everyone in the group hears `StoreUnavailable` and
 nothing is acknowledged.
+
+Some writes acknowledge nothing that must outlast a power cut: a lease, progress, what a worker on this machine claimed, which ends
+with it. They are `lazy`: where a group has no others it commits without the fsync, and the next one that has covers it.
 """
 
 import asyncio
@@ -32,12 +35,13 @@ JOINED_AT_MOST = 2_000
 class Call:
     """One caller's wish. Neighbouring calls with the same `work` and a list of `items` become one piece of work."""
 
-    __slots__ = ("error", "future", "items", "result", "work")
+    __slots__ = ("error", "future", "items", "lazy", "result", "work")
 
-    def __init__(self, work: Callable[..., Any], items: Sequence[Any] | None, future: "asyncio.Future[Any]") -> None:
+    def __init__(self, work: Callable[..., Any], items: Sequence[Any] | None, future: "asyncio.Future[Any]", *, lazy: bool) -> None:
         self.work = work
         self.items = items
         self.future = future
+        self.lazy = lazy
         self.result: Any = None
         self.error: BaseException | None = None
 
@@ -61,6 +65,7 @@ class Writer:
         self._thread: threading.Thread | None = None
         self._connection: sqlite3.Connection | None = None
         self._keeper: Keeper | None = None
+        self._lazy = False  # what the connection is set to
         self._lock = threading.Lock()
         self._stopping = False
 
@@ -70,20 +75,20 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="taskforge-sqlite-writer", daemon=True)
         self._thread.start()
 
-    def submit(self, work: Callable[[Transaction], T]) -> "asyncio.Future[T]":
-        return self._put(work, None)
+    def submit(self, work: Callable[[Transaction], T], *, lazy: bool = False) -> "asyncio.Future[T]":
+        return self._put(work, None, lazy=lazy)
 
     def submit_items(self, work: Callable[[Transaction, list[Any]], list[T]], items: Sequence[Any]) -> "asyncio.Future[list[T]]":
         """Like `submit`, for work that answers for each item: neighbours with the same work are joined."""
-        return self._put(work, items)
+        return self._put(work, items, lazy=False)
 
-    def _put(self, work: Callable[..., Any], items: Sequence[Any] | None) -> "asyncio.Future[Any]":
+    def _put(self, work: Callable[..., Any], items: Sequence[Any] | None, *, lazy: bool) -> "asyncio.Future[Any]":
         future = asyncio.get_running_loop().create_future()
         # Nothing may be queued behind the mark that ends the thread: it would never be answered.
         with self._lock:
             if self._stopping or self._thread is None:
                 raise StoreUnavailable("the engine is not open")
-            self._queue.put(Call(work, items, future))
+            self._queue.put(Call(work, items, future, lazy=lazy))
         return future
 
     def stop(self) -> None:
@@ -145,6 +150,7 @@ class Writer:
     def _write(self, calls: list[Call]) -> tuple[int, bool]:
         """Run calls in one transaction and commit. Says how many it took, and whether there is something to claim now."""
         connection, keeper = self._connect()
+        self._set_level(connection, lazy=all(call.lazy for call in calls))
         self._turn.begin(connection, BUSY_SECONDS)
         give_up = time.monotonic() + GROUP_SECONDS
         done = 0
@@ -199,8 +205,16 @@ class Writer:
     def _connect(self) -> tuple[sqlite3.Connection, Keeper]:
         if self._connection is None or self._keeper is None:
             self._connection = connect_writer(self._path, durable=self._durable)
+            self._lazy = not self._durable
             self._keeper = Keeper(self._connection)
         return self._connection, self._keeper
+
+    def _set_level(self, connection: sqlite3.Connection, *, lazy: bool) -> None:
+        """How much the next commit waits for: FULL, for the log to be on disk; NORMAL, for nothing."""
+        lazy = lazy or not self._durable
+        if lazy is not self._lazy:
+            connection.execute(f"pragma synchronous = {'normal' if lazy else 'full'}")
+            self._lazy = lazy
 
     def _disconnect(self) -> None:
         connection, self._connection, self._keeper = self._connection, None, None

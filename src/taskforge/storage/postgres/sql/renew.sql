@@ -1,4 +1,5 @@
 -- Renew the lease of one incarnation, and with it its hold on every job it runs. Nothing comes back when the lease is already over.
+-- It need not be on disk before the next one is: a disk that stands still ends no lease.
 -- $1 incarnation · $2 lease seconds · $3 cpu · $4 memory · $5 healthy · $6 now (tests)
 with before as materialized (
     select healthy from taskforge.workers where incarnation = $1
@@ -6,7 +7,7 @@ with before as materialized (
 renewed as (
     update taskforge.workers w set lease_until = c.now + make_interval(secs => $2), heartbeat_at = c.now, updated_at = c.now,
         cpu_percent = $3, memory_bytes = $4, healthy = $5
-    from (select coalesce($6::timestamptz, statement_timestamp()) as now) c
+    from (select coalesce($6::timestamptz, statement_timestamp()) as now, set_config('synchronous_commit', 'off', true)) c
     where w.incarnation = $1 and w.lease_until > c.now
     returning w.drain_mode
 ),
