@@ -25,7 +25,8 @@ from rich.table import Table
 from bench.grounds import SETTINGS
 from taskforge.domain.job import NewJob, new_job
 from taskforge.domain.queue import CreateQueue
-from taskforge.settings import PROJECT, Settings
+from taskforge.domain.tenancy import FIRST_PROJECT
+from taskforge.settings import Settings
 from taskforge.storage.engine import Engine
 from taskforge.storage.postgres.server import LocalServer, make_directory
 from taskforge.wiring import make_engine
@@ -141,7 +142,7 @@ def store(name: str) -> Iterator[str]:
 async def measure(name: str, url: str, rounds: int, count: int, table: Table) -> bool:
     engine = make_engine(Settings(url=url))
     await engine.open()
-    await engine.change_queue(PROJECT, CreateQueue(name="bench"))
+    await engine.change_queue(FIRST_PROJECT, CreateQueue(name="bench"))
     one = msgspec.json.encode({"queue": "bench", "job_type": "noop", "payload": {"n": 1, "text": "x" * 64}})
     many = msgspec.json.encode([{"queue": "bench", "job_type": "noop", "payload": {"n": n, "text": "x" * 64}} for n in range(BULK)])
     jobs = [new_job("bench", "noop", {"n": n, "text": "x" * 64}) for n in range(BULK)]
@@ -185,7 +186,7 @@ async def measure(name: str, url: str, rounds: int, count: int, table: Table) ->
 
 async def _insert(engine: Engine, jobs: list[NewJob], calls: int) -> None:
     for _ in range(calls):
-        await engine.insert(PROJECT, jobs)
+        await engine.insert(FIRST_PROJECT, jobs)
 
 
 async def _bulk(target: Target, body: bytes, calls: int) -> None:

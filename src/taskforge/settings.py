@@ -15,8 +15,6 @@ from taskforge.domain.errors import Invalid
 
 FILE = "taskforge.toml"
 PREFIX = "TASKFORGE_"
-# The project that every store has; tests and benches that bring their own store use it.
-PROJECT = 1
 
 
 class Found(msgspec.Struct, frozen=True):

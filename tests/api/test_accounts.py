@@ -147,5 +147,9 @@ async def test_quotas_are_kept(api: Api, root: httpx.AsyncClient) -> None:
     assert "enqueue_per_minute" in refused.json()["detail"]
     await quota(payload_bytes_per_minute=100)
     assert [(await root.post("/api/v1/jobs", json=job)).status_code for _ in range(4)].count(201) <= 2
+    await quota(enqueue_per_minute=1_000, payload_bytes_per_minute=100)
+    answers = [await root.post("/api/v1/jobs", json=job) for _ in range(4)]
+    refused = next(one for one in answers if one.status_code == 429)
+    assert "quota payload_bytes_per_minute of 100" in refused.json()["detail"]
     await quota()
     assert (await root.post("/api/v1/jobs", json=job)).status_code == 201

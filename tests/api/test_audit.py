@@ -570,7 +570,7 @@ TWINS: dict[str, tuple[Any, str, Any, str]] = {
     "a new project is not told": (directory, "audited", _nothing, "create_invitation"),
     "a new key is not told": (keyring, "audited", _nothing, "create_key"),
     "all changes are told alike": (keyring, "audited", _all_alike, "revoke_key"),
-    "told twice": (Journal, "record", _twice, "deregister_worker"),
+    "told twice": (Journal, "record", _twice, "change_jobs"),
 }
 
 

@@ -15,6 +15,8 @@ import httpx
 import psutil
 import pytest
 
+pytestmark = pytest.mark.rotates
+
 SECONDS = 6.0
 MOST_CORE = 0.05
 MOST_PICKUP_SECONDS = 0.2

@@ -18,6 +18,8 @@ from taskforge.domain.errors import StoreUnavailable
 from taskforge.storage.postgres.server import LocalServer
 from tests.api.conftest import Api
 
+pytestmark = pytest.mark.rotates
+
 CLIENTS = 32
 
 

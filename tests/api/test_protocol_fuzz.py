@@ -23,6 +23,8 @@ from taskforge.operations.upkeep import Upkeep
 from taskforge.operations.worker_desk import WorkerDesk
 from tests.api.conftest import Api
 
+pytestmark = pytest.mark.rotates
+
 STEPS = 400
 ERROR = {"type": "E", "message": "m"}
 OUTCOMES: list[dict[str, Any]] = [

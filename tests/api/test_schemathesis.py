@@ -15,6 +15,8 @@ from taskforge.domain.access import Role
 from taskforge.operations import access_tokens
 from tests.api.conftest import Api
 
+pytestmark = pytest.mark.rotates
+
 # Not among them: positive_data_acceptance (which queue exists, or which cursor a page returned, no schema says).
 CONFIG = """
 [checks]

@@ -19,6 +19,7 @@ from uuid import UUID
 import psutil
 
 from taskforge import Context, TaskForge
+from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.execution import Beat
 from taskforge.domain.ids import epoch_of, job_of
 from taskforge.domain.outcome import Crashed, HandBackOutcome, decide
@@ -32,7 +33,8 @@ forge = TaskForge()
 forge.queue("default", max_retries=50, max_crashes=1_000, retry_delay_seconds=0.05, retry_jitter=0)
 forge.queue("pills", max_retries=50, retry_delay_seconds=0.05, retry_jitter=0, dead_letter_queue="dead")
 
-_file = os.open(Path(os.environ.get("CHAOS_FOLDER", "/tmp")) / f"{os.getpid()}.history", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+_folder = Path(os.environ.get("CHAOS_FOLDER", "/tmp"))
+_file = os.open(_folder / f"{os.getpid()}.history", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
 
 def record(what: str, fence: UUID, **more: Any) -> None:
@@ -64,6 +66,16 @@ async def hold(ctx: Context, seconds: float) -> int:
     except asyncio.CancelledError:
         record("cancelled", ctx.job.fence)
         raise
+    record("end", ctx.job.fence)
+    return ctx.fencing_token
+
+
+@forge.job(timeout=60)
+async def obey(ctx: Context) -> int:
+    """Until the test says so, by a file that is named like this try."""
+    record("start", ctx.job.fence)
+    while not (_folder / str(ctx.fencing_token)).exists():
+        await asyncio.sleep(0.05)
     record("end", ctx.job.fence)
     return ctx.fencing_token
 
@@ -158,6 +170,16 @@ def _break(twin: str) -> None:
             os._exit(0)
 
         Worker._wind_down = rush  # type: ignore[method-assign]
+    elif twin == "drops what it cannot report":
+        report = HttpSource.complete
+
+        async def careless(self: HttpSource, completions: Sequence[Completion]) -> list[UUID]:
+            try:
+                return await report(self, completions)
+            except StoreUnavailable:
+                return []
+
+        HttpSource.complete = careless  # type: ignore[method-assign]
 
 
 if "CHAOS_FOLDER" in os.environ:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from taskforge.domain.job import Job, JobStatus
 from taskforge.domain.query import FIRST
-from taskforge.settings import PROJECT
+from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.storage.engine import Engine
 
 
@@ -55,12 +55,12 @@ class History:
 
     async def rescues(self, engine: Engine, acknowledged: set[UUID]) -> list[float]:
         """How long after its worker was killed each rescued job was free again."""
-        workers = await engine.workers([PROJECT])
+        workers = await engine.workers([FIRST_PROJECT])
         pids = {key: worker.pid for worker in workers for key in (worker.id, worker.incarnation)}
         took: list[float] = []
         for job in await jobs(engine, acknowledged):
             if job.epoch > 1:
-                for execution in await engine.executions([PROJECT], job.id):
+                for execution in await engine.executions([FIRST_PROJECT], job.id):
                     if (
                         execution.error is not None
                         and execution.error.type == "WorkerCrashed"
@@ -76,7 +76,7 @@ async def jobs(engine: Engine, wanted: set[UUID]) -> list[Job]:
     ordered = sorted(wanted)
     found: list[Job] = []
     for start in range(0, len(ordered), 500):
-        found += await engine.get([PROJECT], ordered[start : start + 500])
+        found += await engine.get([FIRST_PROJECT], ordered[start : start + 500])
     return found
 
 

@@ -30,6 +30,8 @@ from taskforge.storage.engine import Claim, Engine
 from taskforge.storage.postgres.server import LocalServer
 from tests.chaos.load import make
 
+pytestmark = pytest.mark.rotates
+
 KILLS = int(os.environ.get("TASKFORGE_KILLS", "10"))
 STOPS = int(os.environ.get("TASKFORGE_STOPS", "5"))
 

@@ -14,10 +14,12 @@ from taskforge.domain.ids import epoch_of, fence_of, job_of
 from taskforge.domain.job import JobStatus, error_info
 from taskforge.domain.log import Level, NewLine
 from taskforge.domain.outcome import Cancel, Fail, Finish, HandBack, Lost, Retry, Snooze, Succeed, Transition
-from taskforge.settings import PROJECT
+from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.storage.engine import Engine
 from tests.chaos.fleet import LEASE, Figure, Fleet, bound, freeze, thaw
 from tests.chaos.history import jobs
+
+pytestmark = pytest.mark.rotates
 
 VICTIMS = 5
 SLOTS = 2
@@ -90,7 +92,7 @@ async def _round(fleet: Fleet, engine: Engine) -> tuple[list[str], int, int]:
 
 async def _snapshot(engine: Engine, wanted: set[UUID]) -> dict[UUID, Any]:
     found = await jobs(engine, wanted)
-    return {job.id: msgspec.json.encode((job, await engine.executions([PROJECT], job.id))) for job in found}
+    return {job.id: msgspec.json.encode((job, await engine.executions([FIRST_PROJECT], job.id))) for job in found}
 
 
 async def _r2(tmp_path: Path, store: dict[str, str], rounds: int, figure: Figure) -> None:
@@ -146,7 +148,7 @@ class Unfenced:
         self._engine = engine
 
     async def _now(self, fence: UUID) -> UUID:
-        [job] = await self._engine.get([PROJECT], [job_of(fence)])
+        [job] = await self._engine.get([FIRST_PROJECT], [job_of(fence)])
         return fence_of(job.id, job.epoch)
 
     async def finish(self, finishes: list[Finish]) -> list[Lost]:

@@ -9,6 +9,8 @@ import pytest
 
 from tests.chaos.fleet import LEASE, Figure, Fleet, beside, bound
 
+pytestmark = pytest.mark.rotates
+
 WORKERS = 4
 EVERY = 2.0
 RATE = {"sqlite": 100, "postgresql": 200}

@@ -9,11 +9,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID
 
+import msgspec
 import pytest
 
+from taskforge.domain.ids import job_of
+from taskforge.operations.upkeep import Upkeep
+from taskforge.operations.worker_desk import Enrolled, Given, WorkerDesk
+from taskforge.wiring import make_server
 from tests.chaos.fleet import LEASE, Figure, Fleet, beside, bound, free_address
 from tests.chaos.history import jobs
 from tests.chaos.proxy import FaultProxy
+
+pytestmark = pytest.mark.rotates
 
 RATE = 100
 MODES = ("slow", "reset", "blackhole", "half-open")
@@ -67,6 +74,30 @@ async def test_r6_a_bad_network(tmp_path: Path, figure: Figure) -> None:
 @pytest.mark.long
 async def test_r6_a_bad_network_for_two_minutes(tmp_path: Path, figure: Figure) -> None:
     await _r6(tmp_path, 120, figure)
+
+
+@pytest.mark.timeout(60)
+async def test_r6_catches_a_twin_that_drops_what_it_cannot_report(tmp_path: Path, figure: Figure) -> None:
+    """What ends while nothing gets through. The lease outlasts that, so that nobody rescues what was dropped."""
+    store = f"sqlite:///{tmp_path}/jobs.db"
+    async with Fleet(tmp_path, twin="drops what it cannot report", lease=8.0, url=store, served=free_address()) as fleet:
+        async with FaultProxy(fleet.served) as proxy:
+            fleet.start(slots=20, reach=proxy.address)
+            await fleet.ready()
+            held = await fleet.enqueue("work", *((1.0,) for _ in range(20)))
+            async with asyncio.timeout(20):
+                while fleet.history.count("start") < len(held):
+                    await asyncio.sleep(0.05)
+                proxy.mode = "blackhole"
+                while fleet.history.count("end") < len(held):
+                    await asyncio.sleep(0.05)
+                await asyncio.sleep(0.5)  # the reports are on their way
+            proxy.mode = "pass"
+            in_time = await fleet.drained(patience=4)
+        lost = [one for one in await fleet.violations() if one.startswith("lost")]
+        figure(f"R6 twin that drops what it cannot report: {len(lost)} of {len(held)} jobs that were run are not done")
+        assert not in_time
+        assert lost
 
 
 # --- R7: a worker that is cut off ---
@@ -134,6 +165,64 @@ async def _hold(fleet: Fleet, pid: int) -> set[str]:
             mine = {line["job"] for line in fleet.history.lines("start") if line["pid"] == pid} & held
             if mine:
                 return mine
+
+
+@pytest.mark.timeout(60)
+async def test_r7_catches_a_server_without_fences(
+    tmp_path: Path, island: tuple[str, str], monkeypatch: pytest.MonkeyPatch, figure: Figure
+) -> None:
+    """With a worker that works on without its lease: what it says at last comes while another worker runs the job."""
+    name, host = island
+    monkeypatch.setattr(WorkerDesk, "_own", _of_anyone)
+    store = f"sqlite:///{tmp_path}/jobs.db"
+    async with ServedHere(tmp_path, twin="deaf to lost leases", url=store, served=free_address(host)) as fleet:
+        fleet.start(slots=1, within=("ip", "netns", "exec", name))
+        await fleet.ready()
+        await fleet.enqueue("obey", ())
+        async with asyncio.timeout(40):
+            while fleet.history.count("start") < 1:
+                await asyncio.sleep(0.05)
+            _cable(name, "down")
+            fleet.start(slots=1)
+            while fleet.history.count("start") < 2:
+                await asyncio.sleep(0.05)
+            _cable(name, "up")
+            await fleet.ready()  # what ends before it registers again, it drops
+            (tmp_path / "1").touch()
+            while not fleet.history.count("accepted") and not fleet.history.count("refused"):
+                await asyncio.sleep(0.05)
+        late = [line for line in fleet.history.lines("accepted") if line["epoch"] == 1]
+        stale = [one for one in await fleet.violations() if one.startswith("stale")]
+        figure(f"R7 twin without fences: {len(late)} late result taken, {len(stale)} kept by the store")
+        assert late
+        assert stale
+
+
+def _of_anyone(self: WorkerDesk, worker: Enrolled, fence: UUID) -> Given | None:
+    """By the job alone, as most job servers go: whoever speaks of a job is believed to run it."""
+    given = [one for one in self._given.values() if job_of(one.job.fence) == job_of(fence)]
+    return given[-1] if given else None
+
+
+class ServedHere(Fleet):
+    """Its server runs in this process, where a test can break it."""
+
+    async def start_server(self) -> None:
+        host, _, port = self.served.rpartition(":")
+        engine = await self.forge.engine()
+        made = await make_server(engine, msgspec.structs.replace(self.forge.settings, host=host, port=int(port)))
+        made.server.bind()
+        self._api, self._serving = made.server, asyncio.create_task(made.server.run())
+        self._keeping = asyncio.create_task(Upkeep(engine, interval=0.1).run())
+        await made.server.started.wait()
+
+    async def __aexit__(self, *details: object) -> None:
+        for process in self.alive:
+            process.kill()
+        self._keeping.cancel()
+        self._api.stop()
+        await self._serving
+        await super().__aexit__(*details)
 
 
 def _cable(name: str, state: str) -> None:

@@ -11,10 +11,14 @@ from uuid import UUID
 import pytest
 
 from taskforge.domain.job import new_job
-from tests.chaos.fleet import LEASE, Figure, Fleet, beside, bound
+from taskforge.domain.tenancy import FIRST_PROJECT
+from tests.chaos.fleet import Figure, Fleet, beside, bound
 from tests.chaos.history import jobs
 
+pytestmark = pytest.mark.rotates
+
 GOOD = 1_000
+LEASE = 2.0  # the row forbids a rescue: a machine that stands still for a second must not look like one
 CRASHING = ("segfault", "leave", "devour")
 CRASHES = 3
 
@@ -29,7 +33,7 @@ async def _poison(fleet: Fleet) -> dict[UUID, str]:
 
 
 async def _r10(tmp_path: Path, store: dict[str, str], seconds: float, figure: Figure) -> None:
-    async with Fleet(tmp_path, **store) as fleet:
+    async with Fleet(tmp_path, lease=LEASE, **store) as fleet:
         engine = await fleet.forge.engine()
         started = time.monotonic()
         pills: dict[UUID, str] = {}
@@ -53,7 +57,7 @@ async def _r10(tmp_path: Path, store: dict[str, str], seconds: float, figure: Fi
                 assert pill.error is not None
                 assert (pill.status, pill.error.type, starts[pill.id]) == ("failed", "InvalidArguments", 0)
                 continue
-            executions = await engine.executions([1], pill.id)
+            executions = await engine.executions([FIRST_PROJECT], pill.id)
             crashed = [one for one in executions if one.error is not None and one.error.type == "WorkerCrashed"]
             assert (pill.queue, pill.origin_queue, len(crashed)) == ("dead", "pills", CRASHES), kind
             # Fewer starts than crashes: another pill may kill the worker before this one's turn comes.

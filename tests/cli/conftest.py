@@ -8,8 +8,9 @@ from taskforge.domain.job import Claimed, ErrorInfo, new_job
 from taskforge.domain.log import Level, NewLine
 from taskforge.domain.outcome import Fail, Finish, Retry, Succeed
 from taskforge.domain.queue import CreateQueue, QueueSettings
+from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.domain.worker import NewWorker, Sample
-from taskforge.settings import PROJECT, Settings
+from taskforge.settings import Settings
 from taskforge.storage.engine import Claim, Engine
 from taskforge.wiring import make_engine
 from tests.cli.shell import Shell
@@ -26,7 +27,7 @@ def make_store(folder: Path, fill: Callable[[Engine], Awaitable[None]] | None = 
     async def make() -> None:
         engine = make_engine(Settings(url=url))
         await engine.open()
-        await engine.change_queue(PROJECT, CreateQueue(name="default"))
+        await engine.change_queue(FIRST_PROJECT, CreateQueue(name="default"))
         if fill is not None:
             await fill(engine)
         await engine.close()
@@ -42,15 +43,15 @@ def shell(tmp_path: Path) -> Shell:
 
 
 async def _one_of_each(engine: Engine) -> None:
-    dead = await engine.change_queue(PROJECT, CreateQueue(name="dead"))
+    dead = await engine.change_queue(FIRST_PROJECT, CreateQueue(name="dead"))
     settings = QueueSettings.parse({"dead_letter_queue_id": dead.id, "max_concurrent_jobs": 9})
-    await engine.change_queue(PROJECT, CreateQueue(name="emails", description="letters", settings=settings))
+    await engine.change_queue(FIRST_PROJECT, CreateQueue(name="emails", description="letters", settings=settings))
     worker = NewWorker(name="anna", max_concurrent_jobs=4, host="here", pid=1)
-    registered = await engine.register(PROJECT, worker, 600)
+    registered = await engine.register(FIRST_PROJECT, worker, 600)
     await engine.renew(registered.incarnation, 600, Sample(12.5, 64_000_000))
 
     async def claimed(job_type: str) -> Claimed:
-        await engine.insert(PROJECT, [new_job("default", job_type, {"n": 1}, tags=("nightly",))])
+        await engine.insert(FIRST_PROJECT, [new_job("default", job_type, {"n": 1}, tags=("nightly",))])
         return (await engine.claim(Claim(registered.incarnation, 1)))[0]
 
     good, bad, flaky, busy = [await claimed(name) for name in ("good", "bad", "flaky", "busy")]
@@ -64,7 +65,7 @@ async def _one_of_each(engine: Engine) -> None:
     )
     later = new_job("emails", "later", {}, at=3_600.0)
     waiting = [new_job("emails", "letter", {"to": "a@example.org"}, priority=7) for _ in range(3)]
-    await engine.insert(PROJECT, [later, *waiting])
+    await engine.insert(FIRST_PROJECT, [later, *waiting])
 
 
 @pytest.fixture(scope="session")

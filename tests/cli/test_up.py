@@ -38,7 +38,7 @@ def test_the_demo_runs_where_nobody_watches(tmp_path: Path) -> None:
 
 
 def test_a_bounded_run_ends_in_one_document(tmp_path: Path) -> None:
-    ended = Shell(tmp_path, "sqlite:///in-use.db").json("up", "--seconds", "1")
+    ended = Shell(tmp_path, "sqlite:///in-use.db").json("up", "--seconds", "3")
     assert ended["how"] == "stopped cleanly"
     assert ended["jobs"]["succeeded"] > 0
     assert not (tmp_path / "in-use.db").exists()  # the demo keeps away from a store that is in use

@@ -11,7 +11,7 @@ from taskforge.domain.errors import Conflict, NotFound
 from taskforge.domain.queue import CreateQueue
 from taskforge.domain.tenancy import Quota
 from taskforge.storage.cabinet import Step
-from taskforge.storage.directory import Directory
+from taskforge.storage.directory import Directory, Exceeded
 from taskforge.storage.journal import Journal
 from taskforge.storage.keyring import Keyring
 from taskforge.storage.sqlite.engine import SqliteEngine
@@ -47,6 +47,21 @@ async def test_an_organization_brings_a_project_and_names_are_unique(directory: 
     assert (await directory.rename_organization(made, "Acme 2", NOTE)).name == (await directory.organization(made.number)).name
     with pytest.raises(NotFound):
         await directory.organization(99)
+
+
+async def test_a_reservation_says_which_quota_has_no_room(directory: Directory, clock: Clock) -> None:
+    quota = Quota(enqueue_per_minute=5, payload_bytes_per_minute=100)
+    turn = clock.now().replace(second=0, microsecond=0) + timedelta(minutes=1)
+    assert await directory.reserve(1, 2, 60, quota) is None
+    assert await directory.reserve(1, 1, 41, quota) == Exceeded("payload_bytes_per_minute", turn)
+    assert await directory.reserve(1, 4, 10, quota) == Exceeded("enqueue_per_minute", turn)
+    assert await directory.reserve(1, 1, 101, quota) == Exceeded("payload_bytes_per_minute", turn)
+    assert await directory.reserve(1, 6, 1, quota) == Exceeded("enqueue_per_minute", turn)
+    assert await directory.reserve(1, 3, 40, quota) is None  # what was refused was not counted
+    assert await directory.reserve(1, 1, 0, quota) == Exceeded("enqueue_per_minute", turn)
+    assert await directory.reserve(1, 0, 1, quota) == Exceeded("payload_bytes_per_minute", turn)
+    clock.advance(60)
+    assert await directory.reserve(1, 5, 100, quota) is None
 
 
 async def test_projects_and_their_quotas(directory: Directory, engine: Any) -> None:

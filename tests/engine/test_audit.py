@@ -13,7 +13,7 @@ from taskforge.domain.audit import AuditEntry, Note
 from taskforge.domain.changes import CancelJob, DeleteJob, EditJob, RetryJob
 from taskforge.domain.errors import Conflict, NotFound
 from taskforge.domain.job import JobStatus, NewJob, new_job
-from taskforge.domain.outcome import HandBack
+from taskforge.domain.outcome import HandBack, Succeed
 from taskforge.domain.query import JobFilter, Page
 from taskforge.domain.queue import CreateQueue, DeleteQueue, QueueSettings, UpdateQueue
 from taskforge.domain.worker import UpdateWorker
@@ -161,6 +161,25 @@ async def test_a_workers_entry_holds_what_differs(world: World) -> None:
         {"name": "w1", "max_concurrent_jobs": 10, "drain_mode": False},
         {"name": "w2", "max_concurrent_jobs": 3, "drain_mode": True},
     )
+
+
+async def test_a_worker_that_is_sent_away_is_told_of(world: World) -> None:
+    await world.enqueue()
+    worker = await world.worker("w1")
+    claimed = await world.claim_one(worker)
+    with pytest.raises(Conflict):
+        await world.engine.deregister(worker.incarnation, note=NOTE)
+    await world.engine.deregister(uuid4(), note=NOTE)
+    assert await entries(world) == []
+    await world.finish(claimed.fence, Succeed())
+    await world.engine.deregister(worker.incarnation, note=noted("worker.deregister"))
+    entry = await only(world)
+    assert (entry.at, entry.project) == (world.clock.now(), 1)
+    assert said(entry) == ("worker.deregister", f"worker w1 ({worker.worker})", None, None)
+    # Whoever sends away what has left already is told of too; a worker that leaves by itself is not.
+    await world.engine.deregister(worker.incarnation, note=noted("worker.deregister"))
+    await world.engine.deregister((await world.worker("w2")).incarnation)
+    assert [said(one)[1] for one in await entries(world)] == [entry.target, entry.target]
 
 
 # --- Inserts ---

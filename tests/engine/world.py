@@ -16,12 +16,12 @@ from taskforge.domain.job import Claimed, Inserted, Job, JobStatus, NewJob, Refu
 from taskforge.domain.outcome import Cancel, Fail, Finish, Lost, Succeed, Transition, decide
 from taskforge.domain.query import QueueStats
 from taskforge.domain.queue import CreateQueue, Queue, QueueSettings, UpdateQueue
+from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.domain.worker import NewWorker, Registered
 from taskforge.storage.engine import Claim, Engine, Lapsed
 from tests.engine.stores import Probe, Store
 
 ERROR = error_info("ValueError", "boom", "Traceback …")
-PROJECT = 1
 E = TypeVar("E", bound=Exception)
 
 
@@ -60,7 +60,7 @@ class World:
     # --- Queues ---
 
     async def queue(
-        self, name: str, *, priority: int = 0, project: int = PROJECT, is_active: bool = True, **settings: Any
+        self, name: str, *, priority: int = 0, project: int = FIRST_PROJECT, is_active: bool = True, **settings: Any
     ) -> Queue:
         wanted = CreateQueue(name=name, priority=priority, is_active=is_active, settings=QueueSettings.parse(settings))
         return await self.engine.change_queue(project, wanted)
@@ -74,17 +74,17 @@ class World:
     async def resume(self, queue: Queue) -> Queue:
         return await self.update(queue, is_active=True)
 
-    async def stats(self, queue: str = "default", project: int = PROJECT) -> QueueStats:
+    async def stats(self, queue: str = "default", project: int = FIRST_PROJECT) -> QueueStats:
         [found] = [one for one in await self.engine.stats([project]) if one.queue == queue]
         return found
 
     # --- Jobs ---
 
-    async def insert(self, *jobs: NewJob, project: int = PROJECT) -> list[Inserted | Refused]:
+    async def insert(self, *jobs: NewJob, project: int = FIRST_PROJECT) -> list[Inserted | Refused]:
         return await self.engine.insert(project, jobs)
 
     async def enqueue(
-        self, queue: str = "default", job_type: str = "work", payload: Any = None, project: int = PROJECT, **options: Any
+        self, queue: str = "default", job_type: str = "work", payload: Any = None, project: int = FIRST_PROJECT, **options: Any
     ) -> UUID:
         [answer] = await self.insert(new_job(queue, job_type, payload, **options), project=project)
         assert isinstance(answer, Inserted), answer
@@ -96,14 +96,14 @@ class World:
         assert all(isinstance(answer, Inserted) for answer in answers)
         return [answer.job for answer in answers if isinstance(answer, Inserted)]
 
-    async def job(self, job: UUID, project: int = PROJECT) -> Job:
+    async def job(self, job: UUID, project: int = FIRST_PROJECT) -> Job:
         [found] = await self.engine.get([project], [job])
         return found
 
     async def status(self, job: UUID) -> JobStatus:
         return (await self.job(job)).status
 
-    async def change(self, job: UUID, change: JobChange, project: int = PROJECT) -> Changed | Refused:
+    async def change(self, job: UUID, change: JobChange, project: int = FIRST_PROJECT) -> Changed | Refused:
         [answer] = await self.engine.change([project], [job], change)
         return answer
 
@@ -114,7 +114,9 @@ class World:
 
     # --- Workers ---
 
-    async def worker(self, name: str | None = None, *, project: int = PROJECT, lease: float = 1e6, **options: Any) -> Registered:
+    async def worker(
+        self, name: str | None = None, *, project: int = FIRST_PROJECT, lease: float = 1e6, **options: Any
+    ) -> Registered:
         worker = NewWorker(name=name or f"worker-{next(self._numbers)}", **options)
         return await self.engine.register(project, worker, lease)
 

@@ -16,6 +16,8 @@ import pytest
 
 from tests.serving import Api
 
+pytestmark = pytest.mark.rotates
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 

@@ -9,9 +9,9 @@ from taskforge import JobHandle, TaskForge
 from taskforge.domain.execution import Execution
 from taskforge.domain.job import Job
 from taskforge.domain.log import Level, Line
+from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.worker.worker import Worker
 
-PROJECT = 1
 PATIENCE = 20.0  # other work shares the machine; nothing waits this long when all is well
 
 
@@ -72,10 +72,10 @@ class Crew:
             return await self.forge.wait(handle.id)
 
     async def executions(self, job: UUID) -> list[Execution]:
-        return await (await self.forge.engine()).executions([PROJECT], job)
+        return await (await self.forge.engine()).executions([FIRST_PROJECT], job)
 
     async def logs(self, job: UUID) -> list[Line]:
-        return await (await self.forge.engine()).logs([PROJECT], job, least=Level.TRACE, after=0, limit=1_000, offset=0)
+        return await (await self.forge.engine()).logs([FIRST_PROJECT], job, least=Level.TRACE, after=0, limit=1_000, offset=0)
 
 
 async def until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:

@@ -12,9 +12,8 @@ import pytest
 from taskforge import Conflict, Invalid, NotFound, TaskForge
 from taskforge.domain.job import new_job
 from taskforge.domain.queue import Queue
+from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.testing import Sandbox
-
-PROJECT = 1
 
 
 @pytest.fixture
@@ -195,7 +194,7 @@ async def test_a_store_that_cannot_be_prepared_is_tried_again(forge: TaskForge) 
 
 
 async def _queues(forge: TaskForge) -> dict[str, Queue]:
-    return {queue.name: queue for queue in await (await forge.engine()).queues([PROJECT])}
+    return {queue.name: queue for queue in await (await forge.engine()).queues([FIRST_PROJECT])}
 
 
 def _function(forge: TaskForge) -> Any:

@@ -9,8 +9,9 @@ from uuid import UUID
 
 from taskforge import Context
 from taskforge.domain.job import Claimed
+from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.worker.source import WorkSource
-from tests.worker.crew import PROJECT, Crew, until
+from tests.worker.crew import Crew, until
 
 
 async def test_what_runs_is_finished_and_what_waits_is_handed_back(crew_on_each: Crew) -> None:
@@ -32,7 +33,7 @@ async def test_what_runs_is_finished_and_what_waits_is_handed_back(crew_on_each:
     jobs = [await handle.job() for handle in handles]
     assert [job.status for job in jobs] == ["succeeded"] * 2 + ["pending"] * 4
     assert [job.attempt_count for job in jobs] == [1, 1, 0, 0, 0, 0]
-    [row] = [one for one in await (await crew_on_each.forge.engine()).workers([PROJECT]) if one.name == worker.name]
+    [row] = [one for one in await (await crew_on_each.forge.engine()).workers([FIRST_PROJECT]) if one.name == worker.name]
     assert row.status == "offline"
 
 
@@ -193,7 +194,7 @@ async def test_an_unhealthy_worker_claims_nothing_and_says_so(crew: Crew, monkey
     engine = await crew.forge.engine()
 
     async def status() -> str:
-        [row] = [one for one in await engine.workers([PROJECT]) if one.name == worker.name]
+        [row] = [one for one in await engine.workers([FIRST_PROJECT]) if one.name == worker.name]
         return row.status
 
     async with asyncio.timeout(10):

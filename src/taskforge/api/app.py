@@ -20,6 +20,7 @@ from taskforge.api.caller import authorize, provide_caller, provide_visitor
 from taskforge.api.feed import Feed
 from taskforge.api.front import Front
 from taskforge.api.routes import (
+    PREFIX,
     events,
     executions,
     health,
@@ -37,7 +38,6 @@ from taskforge.domain.errors import TaskForgeError
 from taskforge.operations.server_upkeep import ServerUpkeep
 from taskforge.version import __version__
 
-PREFIX = "/api/v1"
 # Jobs come in by the front; all else is small, and here becomes objects that take a dozen times as much.
 MOST_BODY_BYTES = 1024 * 1024
 _TAGS = [

@@ -11,7 +11,7 @@ from litestar.handlers import BaseRouteHandler
 from taskforge.api.backend import Backend
 from taskforge.domain.access import Forbidden, Permission, Principal, Unauthenticated, need
 from taskforge.domain.audit import Note
-from taskforge.domain.errors import NotFound
+from taskforge.domain.errors import NotFound, TaskForgeError
 from taskforge.domain.job import Job
 from taskforge.domain.queue import Queue
 from taskforge.domain.tenancy import Project
@@ -67,31 +67,29 @@ class Caller(msgspec.Struct, frozen=True):
     async def job(self, identifier: UUID) -> Job:
         found = await self.backend.engine.get(self.principal.projects, [identifier])
         if not found:
-            await self.absent("job", identifier, bool(await self.backend.engine.get(await self._others(), [identifier])))
+            raise self.absent("job", identifier, bool(await self.backend.engine.get(await self._others(), [identifier])))
         return found[0]
 
     async def queue(self, identifier: UUID) -> Queue:
-        queues = await self.backend.engine.queues([*self.principal.projects, *await self._others()])
-        found = next((one for one in queues if one.id == identifier), None)
-        if found is None or found.project not in self.principal.projects:
-            await self.absent("queue", identifier, found is not None)
-        assert found is not None
-        return found
+        for queue in await self.backend.engine.queues(self.principal.projects):
+            if queue.id == identifier:
+                return queue
+        others = await self.backend.engine.queues(await self._others())
+        raise self.absent("queue", identifier, any(one.id == identifier for one in others))
 
     async def worker(self, identifier: UUID) -> Worker:
         """The newest life of it."""
-        workers = await self.backend.engine.workers([*self.principal.projects, *await self._others()])
-        found = next((one for one in reversed(workers) if one.id == identifier), None)
-        if found is None or found.project not in self.principal.projects:
-            await self.absent("worker", identifier, found is not None)
-        assert found is not None
-        return found
+        for worker in reversed(await self.backend.engine.workers(self.principal.projects)):
+            if worker.id == identifier:
+                return worker
+        others = await self.backend.engine.workers(await self._others())
+        raise self.absent("worker", identifier, any(one.id == identifier for one in others))
 
-    async def absent(self, kind: str, identifier: UUID, elsewhere: bool) -> None:
+    def absent(self, kind: str, identifier: UUID, elsewhere: bool) -> TaskForgeError:
         """By id, what belongs to others is forbidden; what nobody has is not found."""
         if elsewhere:
-            raise Forbidden(f"{kind} {identifier} is not one that {self.principal.label} may touch")
-        raise NotFound(kind, str(identifier))
+            return Forbidden(f"{kind} {identifier} is not one that {self.principal.label} may touch")
+        return NotFound(kind, str(identifier))
 
     async def _others(self) -> tuple[int, ...]:
         return await self.backend.tenants.others(self.principal)
@@ -103,7 +101,7 @@ async def authorize(connection: ASGIConnection[Any, Any, Any, Any], handler: Bas
     if permission == PUBLIC:
         return
     backend: Backend = connection.app.state.backend
-    credential, session = _credential(connection)
+    credential, session = credential_of(dict(connection.scope["headers"]))
     principal = await backend.gatekeeper.identify(credential)
     if session is not None and connection.scope.get("method") not in SAFE:
         check_csrf(backend, session, connection.headers.get(CSRF_HEADER, ""))
@@ -113,18 +111,18 @@ async def authorize(connection: ASGIConnection[Any, Any, Any, Any], handler: Bas
     scope["caller"] = Caller(principal, backend, origin_of(scope), scope["request_id"], credential, session)
 
 
-def _credential(connection: ASGIConnection[Any, Any, Any, Any]) -> tuple[str, str | None]:
+def credential_of(headers: dict[bytes, bytes]) -> tuple[str, str | None]:
     """The credential, and the session if it is one that a browser sends by itself. A header always goes before a cookie."""
-    header = connection.headers.get("authorization")
+    header = headers.get(b"authorization")
     if header is not None:
-        kind, _, credential = header.partition(" ")
-        if kind.lower() != "bearer" or not credential:
+        if header[:7].lower() != b"bearer ":
             raise Unauthenticated
-        return credential.strip(), None
-    session = connection.cookies.get(COOKIE, "")
-    if not session.startswith(SESSION):  # a key or token has no place in a cookie, which browsers send by themselves
-        raise Unauthenticated
-    return session, session
+        return header[7:].strip().decode("latin-1"), None
+    for part in headers.get(b"cookie", b"").decode("latin-1").split(";"):
+        name, _, value = part.strip().partition("=")
+        if name == COOKIE and value.startswith(SESSION):  # browsers send it by themselves: no place for a key or a token
+            return value, value
+    raise Unauthenticated
 
 
 def check_csrf(backend: Backend, session: str, token: str) -> None:

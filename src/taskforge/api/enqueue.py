@@ -12,7 +12,7 @@ from taskforge.api.views import Time
 from taskforge.domain import rules
 from taskforge.domain.audit import Note
 from taskforge.domain.errors import Invalid, TaskForgeError
-from taskforge.domain.job import Inserted, NewJob, Refused, new_job
+from taskforge.domain.job import Alike, Inserted, NewJob, Refused, new_job
 from taskforge.domain.queue import MAX_PAYLOAD_BYTES
 from taskforge.domain.tenancy import Project
 
@@ -116,30 +116,43 @@ def decoded(decoder: Any, body: bytes) -> Any:
 
 
 def jobs_from(
-    bodies: Sequence[StoredBody | PlainBody], note: Note, key: str | None
-) -> tuple[list[NewJob], list[tuple[int, Invalid]]]:
+    bodies: Sequence[StoredBody] | Sequence[PlainBody], note: Note, key: str | None
+) -> tuple[Sequence[NewJob], list[tuple[int, Invalid]]]:
     """The jobs, and what is wrong with those that are none, each with its index."""
+    if bodies and type(bodies[0]) is PlainBody:
+        return _plain_jobs(cast("Sequence[PlainBody]", bodies), note)
     jobs: list[NewJob] = []
     refused: list[tuple[int, Invalid]] = []
-    kinds: set[tuple[str, str, int]] = set()
-    for index, body in enumerate(bodies):
+    for index, body in enumerate(cast("Sequence[StoredBody]", bodies)):
         try:
-            if type(body) is PlainBody:
-                jobs.append(_plain_job(body, note, kinds))
-            else:
-                jobs.append(job_from(cast("StoredBody", body), note, None if key is None else f"{key}#{index}"))
+            jobs.append(job_from(body, note, None if key is None else f"{key}#{index}"))
         except Invalid as error:
             refused.append((index, error))
     return jobs, refused
 
 
-def _plain_job(body: PlainBody, note: Note, kinds: set[tuple[str, str, int]]) -> NewJob:
-    """Jobs alike in queue, type and priority are checked once."""
-    kind = (body.queue, body.job_type, body.priority)
-    if kind not in kinds:
-        new_job(body.queue, body.job_type, priority=body.priority)
-        kinds.add(kind)
-    return NewJob(queue=body.queue, job_type=body.job_type, payload=bytes(body.payload), priority=body.priority, note=note)
+def _plain_jobs(bodies: Sequence[PlainBody], note: Note) -> tuple[Sequence[NewJob], list[tuple[int, Invalid]]]:
+    """Those alike in queue, type and priority are checked once."""
+    kinds = [(body.queue, body.job_type, body.priority) for body in bodies]
+    templates: dict[tuple[str, str, int], NewJob | Invalid] = {}
+    for queue, job_type, priority in set(kinds):
+        try:
+            made: NewJob | Invalid = msgspec.structs.replace(new_job(queue, job_type, priority=priority), note=note)
+        except Invalid as error:
+            made = error
+        templates[queue, job_type, priority] = made
+    template = templates[kinds[0]]
+    if len(templates) == 1 and isinstance(template, NewJob):
+        return Alike(template, [bytes(body.payload) for body in bodies]), []
+    jobs: list[NewJob] = []
+    refused: list[tuple[int, Invalid]] = []
+    for index, (kind, body) in enumerate(zip(kinds, bodies, strict=True)):
+        template = templates[kind]
+        if isinstance(template, Invalid):
+            refused.append((index, template))
+        else:
+            jobs.append(msgspec.structs.replace(template, payload=bytes(body.payload)))
+    return jobs, refused
 
 
 def job_from(body: StoredBody, note: Note | None, key: str | None = None) -> NewJob:
@@ -202,7 +215,7 @@ async def create_many(
     )
 
 
-async def _insert(caller: Caller, project: Project, jobs: list[NewJob]) -> list[Inserted | Refused]:
+async def _insert(caller: Caller, project: Project, jobs: Sequence[NewJob]) -> list[Inserted | Refused]:
     if not jobs:
         return []
     await caller.backend.quotas.admit(project, jobs)

@@ -1,7 +1,8 @@
 """Before everything else: a request's id, what every answer carries, what is refused unread, and the quick routes.
 
 Enqueues and workers' calls are what a server mostly does. They are answered here, without the framework in between: a POST
-of one job costs about half of what it costs through it. `routes/quick.py` describes them and declares their permission.
+of one job takes 165 µs of CPU instead of 353 (PostgreSQL, 32 connections, medians of 7 rounds). `routes/quick.py` describes
+them and declares their permission.
 """
 
 import asyncio
@@ -16,11 +17,10 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from taskforge.api import quick
 from taskforge.api.backend import Backend
-from taskforge.api.caller import COOKIE, CSRF_HEADER, Caller, check_csrf, origin_of
+from taskforge.api.caller import CSRF_HEADER, Caller, check_csrf, credential_of, origin_of
 from taskforge.api.problems import MEDIA_TYPE, HeadTooLong, Problem, TooLarge, TooSlow, problem_of
 from taskforge.domain.access import Unauthenticated, need
 from taskforge.domain.errors import Invalid
-from taskforge.operations.secret import SESSION
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
 MAX_HEAD_BYTES = 64 * 1024
@@ -110,14 +110,8 @@ class Front:
 
     async def _caller(self, scope: Any, headers: dict[bytes, bytes]) -> Caller:
         """The same as the guard before every other route."""
-        gatekeeper, session = self._backend.gatekeeper, None
-        authorization = headers.get(b"authorization")
-        if authorization is not None:
-            if authorization[:7].lower() != b"bearer ":
-                raise Unauthenticated
-            credential = authorization[7:].strip().decode("latin-1")
-        else:
-            session = credential = _cookie(headers.get(b"cookie", b"").decode("latin-1"))
+        gatekeeper = self._backend.gatekeeper
+        credential, session = credential_of(headers)
         principal = gatekeeper.known(credential) or await gatekeeper.identify(credential)
         if session is not None:
             check_csrf(self._backend, session, headers.get(CSRF_HEADER.encode(), b"").decode("latin-1"))
@@ -232,14 +226,6 @@ def _ambiguous(scope: Any, identifier: str) -> Problem | None:
 
 def _too_large() -> TooLarge:
     return TooLarge(f"the body is larger than {MAX_BODY_BYTES // 2**20} MiB; send less at a time")
-
-
-def _cookie(header: str) -> str:
-    for part in header.split(";"):
-        name, _, value = part.strip().partition("=")
-        if name == COOKIE and value.startswith(SESSION):
-            return value
-    raise Unauthenticated
 
 
 async def _send(send: Send, status: int, body: bytes, media_type: str, marks: list[tuple[bytes, bytes]]) -> None:

@@ -1,27 +1,33 @@
-"""The routes that are answered without the framework: enqueueing, and what workers ask. They are most of what a server does."""
+"""The routes that are answered without the framework: enqueueing, and what workers ask. They are most of what a server does.
+
+`routes/quick.py` describes them; where they are, whom they are for and how they answer is taken from there."""
 
 import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
+from litestar.handlers import HTTPRouteHandler
 
 from taskforge.api import enqueue
 from taskforge.api.caller import Caller
 from taskforge.api.enqueue import decoded
+from taskforge.api.routes import PREFIX
+from taskforge.api.routes import quick as described
 from taskforge.domain import wire
 from taskforge.domain.access import Permission
 from taskforge.domain.wire_outcome import outcome_of
 from taskforge.domain.worker import Sample, check_sample, check_worker
 from taskforge.operations.worker_desk import Report
 
-WORKER = "/api/v1/worker"
+Act = Callable[[Caller, str | None, bytes, str | None], Awaitable[Any]]
+"""Of caller, project, body, idempotency key."""
 
 
 class Quick(msgspec.Struct, frozen=True):
     permission: Permission
     status: int
-    act: Callable[[Caller, str | None, bytes, str | None], Awaitable[Any]]  # of caller, project, body, idempotency key
+    act: Act
     waits: bool = False  # whether the caller may leave before the answer is there
 
 
@@ -95,20 +101,24 @@ async def deregister(caller: Caller, _project: str | None, body: bytes, _key: st
     await caller.backend.desk.deregister(caller.principal, given.incarnation)
 
 
-_ONE = Quick(Permission.JOB_WRITE, 201, _create_one)
-_MANY = Quick(Permission.JOB_WRITE, 200, _create_many)
+def _quick(handler: HTTPRouteHandler, act: Act, *, waits: bool = False) -> dict[str, Quick]:
+    """Where a described route is, and what there is to know of it."""
+    return {PREFIX + path: Quick(handler.opt["permission"], handler.status_code, act, waits) for path in handler.paths}
+
+
 _ROUTES = {
-    "/api/v1/jobs": _ONE,
-    "/api/v1/jobs/bulk": _MANY,
-    f"{WORKER}/register": Quick(Permission.WORKER_RUN, 201, register),
-    f"{WORKER}/heartbeat": Quick(Permission.WORKER_RUN, 200, heartbeat),
-    f"{WORKER}/claim": Quick(Permission.WORKER_RUN, 200, claim, waits=True),
-    f"{WORKER}/complete": Quick(Permission.WORKER_RUN, 200, complete),
-    f"{WORKER}/progress": Quick(Permission.WORKER_RUN, 200, progress),
-    f"{WORKER}/logs": Quick(Permission.WORKER_RUN, 200, logs),
-    f"{WORKER}/deregister": Quick(Permission.WORKER_RUN, 204, deregister),
+    **_quick(described.create_job, _create_one),
+    **_quick(described.create_jobs, _create_many),
+    **_quick(described.worker_register, register),
+    **_quick(described.worker_heartbeat, heartbeat),
+    **_quick(described.worker_claim, claim, waits=True),
+    **_quick(described.worker_complete, complete),
+    **_quick(described.worker_progress, progress),
+    **_quick(described.worker_logs, logs),
+    **_quick(described.worker_deregister, deregister),
 }
-_IN_PROJECT = re.compile(r"/api/v1/projects/([^/]+)/jobs(/bulk)?")
+_OF_PROJECTS = {**_quick(described.create_job_in, _create_one), **_quick(described.create_jobs_in, _create_many)}
+_IN_PROJECT = re.compile(rf"({PREFIX}/projects/)([^/]+)(/jobs(?:/bulk)?)")
 
 
 def find(method: str, path: str) -> tuple[Quick, str | None] | None:
@@ -119,4 +129,4 @@ def find(method: str, path: str) -> tuple[Quick, str | None] | None:
     if found is not None:
         return found, None
     matched = _IN_PROJECT.fullmatch(path)
-    return None if matched is None else (_MANY if matched[2] else _ONE, matched[1])
+    return None if matched is None else (_OF_PROJECTS[f"{matched[1]}{{project:str}}{matched[3]}"], matched[2])

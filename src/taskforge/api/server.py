@@ -11,16 +11,15 @@ import uvicorn
 from taskforge.api.app import build
 from taskforge.api.backend import Backend
 from taskforge.api.wire import Wire
-from taskforge.domain.access import KEY_PERMISSIONS, Permission, Principal, Role
+from taskforge.domain.access import KEY_PERMISSIONS, PLATFORM_ORGANIZATION, system
 from taskforge.domain.audit import Note
 from taskforge.domain.errors import Invalid, StoreUnsuitable
-from taskforge.domain.ids import IdMint
 from taskforge.settings import is_loopback
 from taskforge.storage.engine import Engine
 
 logger = logging.getLogger("taskforge.api")
 OWNER = "owner@localhost"
-_SYSTEM = Note("system", "first.start", 1)
+_SYSTEM = Note("system", "first.start", PLATFORM_ORGANIZATION)
 
 
 class _Guest(uvicorn.Server):
@@ -89,22 +88,13 @@ async def first_credentials(backend: Backend, address: str) -> tuple[str, str] |
     """On the first start: a one-time login link and an API key, which nobody sees again."""
     if not await backend.accounts.is_first_start():
         return None
-    token = await backend.accounts.login_secret(OWNER, 1, _SYSTEM)
+    token = await backend.accounts.login_secret(OWNER, PLATFORM_ORGANIZATION, _SYSTEM)
     return f"{address}/login?token={token}", await make_key(backend, "first key")
 
 
 async def make_key(backend: Backend, name: str) -> str:
     """A key with every right in the first organization, for whoever has the store in hand."""
-    system = Principal(
-        kind="system",
-        id=IdMint()(),
-        label="system",
-        organization=1,
-        projects=(),
-        permissions=frozenset(Permission),
-        role=Role.OWNER,
-    )
-    _, secret = await backend.keys.create(system, None, name, "key", sorted(KEY_PERMISSIONS), None, _SYSTEM)
+    _, secret = await backend.keys.create(system(), None, name, "key", sorted(KEY_PERMISSIONS), None, _SYSTEM)
     return secret
 
 

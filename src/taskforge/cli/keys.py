@@ -9,10 +9,9 @@ from cyclopts import App, Parameter
 from taskforge.cli.failure import CommandError
 from taskforge.cli.store import STORE, Store, opened
 from taskforge.cli.terminal import clock, console, emit, table
-from taskforge.domain.access import KEY_PERMISSIONS, Permission, Principal, Role
+from taskforge.domain.access import KEY_PERMISSIONS, PLATFORM_ORGANIZATION, system
 from taskforge.domain.audit import Note
 from taskforge.domain.errors import NotFound
-from taskforge.domain.ids import IdMint
 from taskforge.domain.tenancy import ApiKey, check_email
 from taskforge.wiring import make_server
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from taskforge.api.backend import Backend
 
 app = App(name="keys", help="Create, list and revoke API keys and worker keys.")
-ORGANIZATION = 1
 
 
 @app.command
@@ -39,7 +37,7 @@ async def create(
     """Create a key. Its secret is printed once."""
     wanted = [part.strip() for part in permissions.split(",") if part.strip()] or sorted(KEY_PERMISSIONS)
     async with _backend(store) as backend:
-        principal = await _system(backend)
+        principal = system(one.number for one in await backend.tenants.projects_of(PLATFORM_ORGANIZATION))
         owner = project or ("default" if worker else None)
         found = None if owner is None else await backend.tenants.project(principal, owner)
         kind = "worker" if worker else "key"
@@ -55,7 +53,7 @@ async def create(
 async def list_(*, store: Store = STORE) -> None:
     """List keys, without their secrets."""
     async with _backend(store) as backend:
-        keys = await backend.keyring.keys(ORGANIZATION)
+        keys = await backend.keyring.keys(PLATFORM_ORGANIZATION)
     if store.json:
         emit({"keys": [_shape(key) for key in keys]})
         return
@@ -74,7 +72,9 @@ async def revoke(
     """Revoke a key: it ends within seconds."""
     async with _backend(store) as backend:
         keys = [
-            key for key in await backend.keyring.keys(ORGANIZATION) if prefix == str(key.id) or key.prefix.startswith(prefix[:12])
+            key
+            for key in await backend.keyring.keys(PLATFORM_ORGANIZATION)
+            if prefix == str(key.id) or key.prefix.startswith(prefix[:12])
         ]
         if not keys:
             raise NotFound("key", prefix)
@@ -97,7 +97,7 @@ async def login_link(
 ) -> None:
     """Print a one-time link that logs in without a password."""
     async with _backend(store) as backend:
-        secret = await backend.accounts.login_secret(check_email(email), ORGANIZATION, _note("login.offer"))
+        secret = await backend.accounts.login_secret(check_email(email), PLATFORM_ORGANIZATION, _note("login.offer"))
         settings = backend.settings
         link = f"{settings.public_url or f'http://{settings.host}:{settings.port}'}/login?token={secret}"
     if store.json:
@@ -112,22 +112,9 @@ async def _backend(store: Store) -> AsyncIterator["Backend"]:
         yield (await make_server(engine, store.settings)).backend
 
 
-async def _system(backend: "Backend") -> Principal:
-    """Whoever can open the store may do everything in it; the log says that it was done from here."""
-    projects = await backend.tenants.projects_of(ORGANIZATION)
-    return Principal(
-        kind="system",
-        id=IdMint()(),
-        label="system",
-        organization=ORGANIZATION,
-        projects=tuple(one.number for one in projects),
-        permissions=frozenset(Permission),
-        role=Role.OWNER,
-    )
-
-
 def _note(action: str) -> Note:
-    return Note("system:cli", action, ORGANIZATION)
+    """The log says that it was done from here."""
+    return Note("system:cli", action, PLATFORM_ORGANIZATION)
 
 
 def _shape(key: ApiKey) -> dict[str, object]:

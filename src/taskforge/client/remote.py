@@ -178,7 +178,7 @@ class RemoteEngine:
     async def renew(self, incarnation: UUID, lease_seconds: float, sample: Sample) -> Renewed:
         return await self._send(protocol.heartbeat(incarnation, lease_seconds, sample))
 
-    async def deregister(self, incarnation: UUID) -> None:
+    async def deregister(self, incarnation: UUID, note: Note | None = None) -> None:
         await self._send(protocol.deregister(incarnation))
 
     async def claim(self, claim: Any) -> list[Claimed]:

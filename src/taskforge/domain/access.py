@@ -1,6 +1,7 @@
 """Who may do what: permissions, the roles that group them, and the principals that hold them."""
 
 import enum
+from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
@@ -47,7 +48,7 @@ ROLE_PERMISSIONS: dict[Role, frozenset[Permission]] = {
     Role.ADMIN: frozenset(_ADMIN),
     Role.OWNER: frozenset(_ADMIN),  # and may appoint and remove other owners
 }
-PLATFORM_ORGANIZATION = 1
+PLATFORM_ORGANIZATION = 1  # every store has it: `default`
 WORKER_PERMISSIONS = frozenset({Permission.WORKER_RUN})
 KEY_PERMISSIONS = ROLE_PERMISSIONS[Role.OWNER]
 
@@ -55,7 +56,7 @@ KEY_PERMISSIONS = ROLE_PERMISSIONS[Role.OWNER]
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
     """Whoever asks, once it is known who that is."""
 
-    kind: str  # user, key or worker
+    kind: str  # user, key, worker or system
     id: UUID
     label: str  # for the audit log: user:ada@example.com or key:tfk_3kd9
     organization: int
@@ -67,6 +68,19 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_owner(self) -> bool:
         return self.role is Role.OWNER
+
+
+def system(projects: Iterable[int] = ()) -> Principal:
+    """Whoever has the store in hand: they may do everything in the first organization."""
+    return Principal(
+        kind="system",
+        id=UUID(int=0),
+        label="system",
+        organization=PLATFORM_ORGANIZATION,
+        projects=tuple(projects),
+        permissions=frozenset(Permission),
+        role=Role.OWNER,
+    )
 
 
 class Unauthenticated(TaskForgeError):

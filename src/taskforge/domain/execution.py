@@ -20,9 +20,6 @@ class ExecutionStatus(enum.StrEnum):
     DEAD_LETTER = "dead_letter"
 
 
-ACTIVE = frozenset({ExecutionStatus.QUEUED, ExecutionStatus.STARTED, ExecutionStatus.RUNNING})
-
-
 class Execution(msgspec.Struct, frozen=True, kw_only=True):
     id: UUID
     job: UUID

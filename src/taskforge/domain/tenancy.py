@@ -10,6 +10,7 @@ from taskforge.domain import rules
 from taskforge.domain.access import Permission, Role
 from taskforge.domain.errors import Invalid, TaskForgeError
 
+FIRST_PROJECT = 1  # every store has it: `default` of the first organization
 MIN_PASSWORD, MAX_PASSWORD = 12, 256
 
 

@@ -16,7 +16,7 @@ from taskforge.domain.queue import QueueSettings
 from taskforge.domain.wire_outcome import AnyWireOutcome, bounded_text
 from taskforge.domain.worker import NewWorker
 
-MOST_AT_ONCE = 1_000  # outcomes, beats or lines in one call
+MOST_AT_ONCE = 1_000  # jobs, outcomes, beats or lines in one call
 MOST_WAIT_SECONDS = 60.0
 HELD_SECONDS = 60.0  # for so long after a lost answer a claim says what its worker holds
 MAX_METADATA_BYTES = 1 << 16

@@ -111,7 +111,7 @@ class ClaimDesk:
             raise
 
     async def _ask(self, incarnation: UUID, limit: int) -> list[Claimed]:
-        asking = asyncio.ensure_future(self._engine.claim(Claim(incarnation, limit)))
+        asking = asyncio.ensure_future(self._engine.claim(Claim(incarnation, limit, remote=True)))
         try:
             return await asyncio.shield(asking)
         except asyncio.CancelledError:

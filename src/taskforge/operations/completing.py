@@ -1,10 +1,13 @@
 """From what a worker reports to what the store does: every outcome is decided here, by the one function that decides."""
 
 from collections.abc import Callable, Sequence
+from typing import Self
 from uuid import UUID
 
 import msgspec
 
+from taskforge.domain.ids import epoch_of
+from taskforge.domain.job import Claimed
 from taskforge.domain.outcome import Attempt, Finish, Outcome, decide
 from taskforge.domain.queue import QueueSettings
 from taskforge.storage.engine import Engine
@@ -18,6 +21,12 @@ class Ended(msgspec.Struct, frozen=True):
     policy: QueueSettings
     outcome: Outcome
     ran: float | None = None
+
+    @classmethod
+    def of(cls, job: Claimed, outcome: Outcome, ran: float | None) -> Self:
+        """By what the claim said of the job."""
+        attempt = Attempt(job.attempt, job.max_attempts, job.crashes, epoch_of(job.fence))
+        return cls(job.fence, attempt, job.policy, outcome, ran)
 
 
 async def complete(engine: Engine, ended: Sequence[Ended], chance: Callable[[], float]) -> list[UUID]:

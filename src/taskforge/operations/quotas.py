@@ -1,7 +1,7 @@
 """What a project may use. A project without a quota costs nothing here."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from taskforge.domain.errors import Invalid
 from taskforge.domain.job import NewJob
@@ -19,7 +19,7 @@ class Quotas:
         self._monotonic = monotonic
         self._waiting: dict[int, tuple[float, int]] = {}  # counted when, how many, with what came through here since
 
-    async def admit(self, project: Project, jobs: list[NewJob]) -> None:
+    async def admit(self, project: Project, jobs: Sequence[NewJob]) -> None:
         """Raises `QuotaExceeded` when these jobs are more than the project may have."""
         quota = project.quota
         if quota.is_unlimited:
@@ -31,7 +31,7 @@ class Quotas:
                 raise QuotaExceeded("pending_jobs", quota.pending_jobs, 5)
             self._waiting[project.number] = (self._waiting[project.number][0], waiting)
 
-    async def _admit_rate(self, project: int, quota: Quota, jobs: list[NewJob]) -> None:
+    async def _admit_rate(self, project: int, quota: Quota, jobs: Sequence[NewJob]) -> None:
         if quota.enqueue_per_minute is None and quota.payload_bytes_per_minute is None:
             return
         size = sum(len(job.payload) for job in jobs)
@@ -43,11 +43,10 @@ class Quotas:
                 raise Invalid(
                     "jobs", f"are {asked:,} in one call, more than the quota {name} of {most:,} ever allows", "send fewer"
                 )
-        until = await self._directory.reserve(project, len(jobs), size, quota)
-        if until is not None:
-            name = "enqueue_per_minute" if quota.enqueue_per_minute is not None else "payload_bytes_per_minute"
-            seconds = max(1.0, (until - await self._engine.now()).total_seconds())
-            raise QuotaExceeded(name, getattr(quota, name), seconds)
+        exceeded = await self._directory.reserve(project, len(jobs), size, quota)
+        if exceeded is not None:
+            seconds = max(1.0, (exceeded.until - await self._engine.now()).total_seconds())
+            raise QuotaExceeded(exceeded.quota, getattr(quota, exceeded.quota), seconds)
 
     async def _count(self, project: int) -> int:
         """Counted at most once a second; in between, what came through this server is added. Others' are seen a second later."""

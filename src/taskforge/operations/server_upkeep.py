@@ -1,11 +1,9 @@
 """What a server does beside answering: seals the audit log, prunes it, writes down which keys were used."""
 
 import asyncio
-import random
-from collections.abc import Awaitable, Callable
 
-from taskforge.domain.errors import StoreUnavailable
 from taskforge.operations.gatekeeper import Gatekeeper
+from taskforge.operations.upkeep import every
 from taskforge.storage.journal import SEALED_AT_ONCE, Journal
 
 SEAL_SECONDS, USE_SECONDS, PRUNE_SECONDS = 2.0, 20.0, 600.0
@@ -20,9 +18,9 @@ class ServerUpkeep:
     async def run(self) -> None:
         """Until cancelled."""
         await asyncio.gather(
-            _every(SEAL_SECONDS, self._seal),
-            _every(USE_SECONDS, self._gatekeeper.note_use),
-            _every(PRUNE_SECONDS, self._prune),
+            every(SEAL_SECONDS, self._seal),
+            every(USE_SECONDS, self._gatekeeper.note_use),
+            every(PRUNE_SECONDS, self._prune),
         )
 
     async def _seal(self) -> None:
@@ -34,12 +32,3 @@ class ServerUpkeep:
         pruned = 1
         while pruned:
             pruned = await self._journal.prune(self._audit_days)
-
-
-async def _every(seconds: float, act: Callable[[], Awaitable[None]]) -> None:
-    while True:
-        await asyncio.sleep(seconds * random.uniform(0.8, 1.2))
-        try:
-            await act()
-        except StoreUnavailable as error:
-            await asyncio.sleep(error.retry_after)

@@ -50,11 +50,11 @@ class Upkeep:
         return len(finishes) - len(await self._engine.finish(finishes, lapsed=True))
 
     async def run(self) -> None:
-        """Go on until cancelled. A store that is away is tried again; several processes drift apart by jitter."""
+        """Go on until cancelled."""
         await asyncio.gather(
-            self._every(self._interval, self.once),
-            self._every(FOLD_SECONDS, lambda: self._engine.fold(10 * SLICE)),
-            self._every(PRUNE_SECONDS, self._prune),
+            every(self._interval, self.once),
+            every(FOLD_SECONDS, lambda: self._engine.fold(10 * SLICE)),
+            every(PRUNE_SECONDS, self._prune),
         )
 
     async def _prune(self) -> None:
@@ -63,13 +63,15 @@ class Upkeep:
             more = (await self._engine.prune(self._retention_days, SLICE)).more
             await asyncio.sleep(0.05)  # slices must not crowd out the jobs themselves
 
-    async def _every(self, seconds: float, act: Callable[[], Awaitable[object]]) -> None:
-        while True:
-            try:
-                await act()
-            except StoreUnavailable as error:
-                await asyncio.sleep(error.retry_after)
-            await asyncio.sleep(seconds * random.uniform(0.8, 1.2))
+
+async def every(seconds: float, act: Callable[[], Awaitable[object]]) -> None:
+    """At once and then again and again. A store that is away is tried again; several processes drift apart by jitter."""
+    while True:
+        try:
+            await act()
+        except StoreUnavailable as error:
+            await asyncio.sleep(error.retry_after)
+        await asyncio.sleep(seconds * random.uniform(0.8, 1.2))
 
 
 async def _slices(act: Callable[[], Awaitable[int]]) -> int:

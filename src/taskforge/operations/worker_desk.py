@@ -13,12 +13,13 @@ from taskforge.domain import rules
 from taskforge.domain.access import Forbidden, Principal
 from taskforge.domain.errors import Invalid, LeaseLost
 from taskforge.domain.execution import Beat
-from taskforge.domain.ids import epoch_of, fence_of, job_of
+from taskforge.domain.ids import fence_of, job_of
 from taskforge.domain.job import Claimed, JobStatus
 from taskforge.domain.log import NewLine
 from taskforge.domain.outcome import Attempt, Finish, HandBack, Outcome
 from taskforge.domain.queue import QueueSettings
 from taskforge.domain.tenancy import Project
+from taskforge.domain.wire import MOST_AT_ONCE, MOST_WAIT_SECONDS
 from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, Worker
 from taskforge.operations.claim_desk import ClaimDesk
 from taskforge.operations.completing import Ended, complete
@@ -26,8 +27,6 @@ from taskforge.operations.quotas import Quotas
 from taskforge.operations.tenants import Tenants
 from taskforge.storage.engine import Engine
 
-MOST_AT_ONCE = 1_000
-MOST_WAIT_SECONDS = 60.0
 REMEMBERED_AT_MOST = 200_000
 # Given out so long ago, a job whose worker does not know of it never reached it.
 ON_THE_WAY = timedelta(seconds=5)
@@ -48,7 +47,6 @@ class Given(msgspec.Struct, frozen=True):
     """A job that was handed out here: what deciding its outcome takes, without asking the store again."""
 
     incarnation: UUID
-    project: int
     job: Claimed
 
 
@@ -100,15 +98,19 @@ class WorkerDesk:
         """Also after a restart of this server, or for a worker that registered with another."""
         known = self._enrolled.get(incarnation)
         if known is None:
-            others = await self._tenants.others(principal)
-            found = [one for one in await self._engine.workers([*principal.projects, *others]) if one.incarnation == incarnation]
-            if not found:
+            found = await self._find(principal.projects, incarnation)
+            if found is None:
+                found = await self._find(await self._tenants.others(principal), incarnation)
+            if found is None:
                 raise LeaseLost(f"worker incarnation {incarnation} is not registered; register again")
-            known = Enrolled(incarnation, found[0].id, found[0].project, _kind(found[0].project, found[0]))
+            known = Enrolled(incarnation, found.id, found.project, _kind(found.project, found))
             self._remember(known)
         if known.project not in principal.projects:
             raise Forbidden(f"worker incarnation {incarnation} is not one that {principal.label} may touch")
         return known
+
+    async def _find(self, projects: Sequence[int], incarnation: UUID) -> Worker | None:
+        return next((one for one in await self._engine.workers(projects) if one.incarnation == incarnation), None)
 
     def _remember(self, worker: Enrolled) -> None:
         if len(self._enrolled) >= REMEMBERED_AT_MOST:
@@ -131,7 +133,7 @@ class WorkerDesk:
         if len(self._given) > REMEMBERED_AT_MOST:
             self._given.clear()  # whatever is reported after that is looked up
         for job in jobs:
-            self._given[job.fence] = Given(incarnation, worker.project, job)
+            self._given[job.fence] = Given(incarnation, job)
         return jobs
 
     async def _assigned(self, project: int) -> frozenset[UUID]:
@@ -164,9 +166,7 @@ class WorkerDesk:
             if one.fence in ended:
                 lost.append(one.fence)  # of two reports on one execution the first counts
             elif given is not None:
-                job = given.job
-                attempt = Attempt(job.attempt, job.max_attempts, job.crashes, epoch_of(job.fence))
-                ended[one.fence] = Ended(one.fence, attempt, job.policy, one.outcome, one.ran)
+                ended[one.fence] = Ended.of(given.job, one.outcome, one.ran)
             elif one.fence in found:
                 ended[one.fence] = Ended(one.fence, *found[one.fence], one.outcome, one.ran)
             else:

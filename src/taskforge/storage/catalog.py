@@ -10,7 +10,7 @@ from uuid import UUID
 
 import msgspec
 
-from taskforge.domain.assignment import Assignment
+from taskforge.domain.assignment import Assignment, may_serve
 from taskforge.domain.errors import NotFound, nearest
 from taskforge.domain.limiter import Adaptive
 from taskforge.domain.queue import Queue, QueueSettings
@@ -116,14 +116,7 @@ class Catalog:
         queue = self.queues[lane.queue]
         if queue.project != taker.project or not queue.is_active or queue.deleted_at is not None:
             return False
-        servants = self._servants.get(queue.id)
-        if servants is not None and taker.worker not in servants:
-            return False
-        if taker.queues is None:
-            # An assignment names the queue for a worker that did not.
-            if servants is None and queue.id in self._dead_letter_targets:
-                return False
-        elif queue.name not in taker.queues:
+        if not may_serve(taker.worker, taker.queues, queue, self._servants.get(queue.id, ()), self._dead_letter_targets):
             return False
         if taker.types is not None and lane.job_type not in taker.types:
             return False

@@ -9,10 +9,8 @@ from taskforge.domain.access import PLATFORM_ORGANIZATION, Role
 from taskforge.domain.audit import Note
 from taskforge.domain.errors import Conflict, NotFound, nearest
 from taskforge.domain.ids import IdMint
-from taskforge.domain.tenancy import Invitation, Member, Organization, Project, Quota, User
+from taskforge.domain.tenancy import FIRST_PROJECT, Invitation, Member, Organization, Project, Quota, User
 from taskforge.storage.cabinet import Cabinet, Step, audited
-
-FIRST_PROJECT = 1  # every store has it: `default` of the organization `default`
 
 
 async def home_of(cabinet: Cabinet, name: str) -> int:
@@ -28,6 +26,18 @@ async def home_of(cabinet: Cabinet, name: str) -> int:
     if name not in known:
         raise NotFound("project", name, nearest=nearest(name, known))
     return known[name]
+
+
+class Exceeded(msgspec.Struct, frozen=True):
+    """A quota that has no room in this minute, and when the next one begins."""
+
+    quota: str
+    until: datetime
+
+
+class _Used(msgspec.Struct, frozen=True):
+    jobs: int
+    bytes: int
 
 
 class Directory:
@@ -135,8 +145,8 @@ class Directory:
             ]
         )
 
-    async def reserve(self, project: int, jobs: int, size: int, quota: Quota) -> datetime | None:
-        """Count jobs about to be enqueued against the present minute. None when there is room; else when the next minute begins."""
+    async def reserve(self, project: int, jobs: int, size: int, quota: Quota) -> Exceeded | None:
+        """Count jobs about to be enqueued against the present minute. None when there is room."""
         now = await self._cabinet.now()
         minute = now.replace(second=0, microsecond=0)
         statement = """
@@ -146,11 +156,18 @@ class Directory:
                 bytes = case when u.since = $2 then u.bytes else 0 end + $4
             where u.since <> $2 or (u.jobs + $3 <= $5 and u.bytes + $4 <= $6) returning jobs"""
         most = (quota.enqueue_per_minute or 2**62, quota.payload_bytes_per_minute or 2**62)
+        used = _Used(0, 0)
         if jobs <= most[0] and size <= most[1]:
             answers = await self._cabinet.write([Step(statement, (project, minute, jobs, size, *most))])
             if answers[0]:
                 return None
-        return minute + timedelta(minutes=1)
+            usage = "select jobs, bytes from taskforge.quota_usage where project = $1 and since = $2"
+            found = await self._cabinet.look(_Used, usage, project, minute)
+            if not found:
+                return await self.reserve(project, jobs, size, quota)  # another server has begun the next minute
+            used = found[0]
+        name = "enqueue_per_minute" if used.jobs + jobs > most[0] else "payload_bytes_per_minute"
+        return Exceeded(name, minute + timedelta(minutes=1))
 
     # --- Users ---
 

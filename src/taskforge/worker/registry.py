@@ -143,6 +143,3 @@ class Registry:
     def types(self) -> tuple[str, ...] | None:
         """What this registry can run; None means whatever comes."""
         return tuple(self._handlers)
-
-    def has_kind(self, kind: str) -> bool:
-        return any(handler.kind == kind for handler in self._handlers.values())

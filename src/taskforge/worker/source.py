@@ -8,10 +8,9 @@ from uuid import UUID
 import msgspec
 
 from taskforge.domain.execution import Beat
-from taskforge.domain.ids import epoch_of
 from taskforge.domain.job import Claimed
 from taskforge.domain.log import NewLine
-from taskforge.domain.outcome import Attempt, Outcome
+from taskforge.domain.outcome import Outcome
 from taskforge.domain.worker import NewWorker, Registered
 from taskforge.operations.completing import Ended, complete
 from taskforge.storage.engine import Claim, Engine
@@ -60,7 +59,7 @@ class EngineSource:
         """None waits."""
 
     async def complete(self, completions: Sequence[Completion]) -> list[UUID]:
-        return await complete(self.engine, [_ended(one) for one in completions], self._chance)
+        return await complete(self.engine, [Ended.of(one.job, one.outcome, one.ran) for one in completions], self._chance)
 
     async def beat(self, beats: Sequence[Beat]) -> list[UUID]:
         return [one.fence for one in await self.engine.beat(beats)]
@@ -70,9 +69,3 @@ class EngineSource:
 
     def on_work(self, wake: Callable[[], None]) -> Callable[[], None]:
         return self.engine.on_work(wake)
-
-
-def _ended(completion: Completion) -> Ended:
-    job = completion.job
-    attempt = Attempt(job.attempt, job.max_attempts, job.crashes, epoch_of(job.fence))
-    return Ended(job.fence, attempt, job.policy, completion.outcome, completion.ran)

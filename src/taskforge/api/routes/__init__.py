@@ -1,1 +1,3 @@
 """One file for each kind of resource."""
+
+PREFIX = "/api/v1"

@@ -256,7 +256,7 @@ async def delete_invitation(caller: NamedDependency[Caller], invitation_id: From
             return
     found = await caller.backend.directory.invitation_with(invitation_id)
     elsewhere = found is not None and found.organization != caller.principal.organization
-    await caller.absent("invitation", invitation_id, elsewhere)
+    raise caller.absent("invitation", invitation_id, elsewhere)
 
 
 @post("/invitations/accept", permission=PUBLIC, tags=["Members"], responses=responses(401, 409))
@@ -286,8 +286,7 @@ async def _member(caller: Caller, user_id: UUID) -> Member:
         if one.user == user_id:
             return one
     elsewhere = await caller.backend.directory.user(user_id) is not None
-    await caller.absent("user", user_id, elsewhere)
-    raise AssertionError
+    raise caller.absent("user", user_id, elsewhere)
 
 
 HANDLERS = [

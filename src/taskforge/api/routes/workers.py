@@ -14,7 +14,7 @@ from taskforge.api.problems import responses
 from taskforge.api.routes.queues import ProjectName, QueueList
 from taskforge.api.views import AssignmentView, QueueView, Time, WorkerView, assignment_view, queue_view, worker_view
 from taskforge.domain.access import Permission
-from taskforge.domain.assignment import Assign, Assignment, Reassign, Unassign
+from taskforge.domain.assignment import Assign, Assignment, Reassign, Unassign, may_serve
 from taskforge.domain.errors import Conflict, NotFound
 from taskforge.domain.queue import Queue
 from taskforge.domain.worker import UpdateWorker, Worker, check_worker
@@ -142,9 +142,7 @@ async def deregister_worker(caller: NamedDependency[Caller], worker_id: FromPath
     worker = await caller.worker(worker_id)
     if worker.active_jobs:
         raise Conflict(f"worker {worker.name!r} runs {worker.active_jobs} jobs; drain it first")
-    await caller.backend.engine.deregister(worker.incarnation)
-    note = caller.note("worker.deregister")
-    await caller.backend.journal.record(note, f"worker {worker.name} ({worker.id})", project=worker.project)
+    await caller.backend.engine.deregister(worker.incarnation, note=caller.note("worker.deregister"))
 
 
 @get("/workers/{worker_id:uuid}/stats", permission=Permission.WORKER_READ, tags=["Workers"], responses=responses(404))
@@ -248,7 +246,9 @@ async def eligible_workers(caller: NamedDependency[Caller], queue_id: FromPath[U
     weights = _weights(await engine.assignments([queue.project]), queue)
     dead_letters = {one.settings.dead_letter_queue_id for one in await engine.queues([queue.project])}
     eligible = [
-        one for one in await engine.workers([queue.project]) if one.accepts_jobs and _serves(one, queue, weights, dead_letters)
+        one
+        for one in await engine.workers([queue.project])
+        if one.accepts_jobs and may_serve(one.id, one.queues, queue, weights, dead_letters)
     ]
     loads = [
         LoadView(
@@ -271,20 +271,12 @@ async def eligible_queues(caller: NamedDependency[Caller], worker_id: FromPath[U
     engine, names = caller.backend.engine, await caller.project_names()
     assignments, queues = await engine.assignments([worker.project]), await engine.queues([worker.project])
     dead_letters = {one.settings.dead_letter_queue_id for one in queues}
-    return QueueList([queue_view(one, names) for one in queues if _serves(worker, one, _weights(assignments, one), dead_letters)])
+    served = [one for one in queues if may_serve(worker.id, worker.queues, one, _weights(assignments, one), dead_letters)]
+    return QueueList([queue_view(one, names) for one in served])
 
 
 def _weights(assignments: list[Assignment], queue: Queue) -> dict[UUID, int]:
     return {one.worker: one.weight for one in assignments if one.queue == queue.id and one.is_active}
-
-
-def _serves(worker: Worker, queue: Queue, weights: dict[UUID, int], dead_letters: set[UUID | None]) -> bool:
-    """The claim's own rule, as far as it depends on the queue alone."""
-    if worker.queues is not None and queue.name not in worker.queues:
-        return False
-    if weights:
-        return worker.id in weights
-    return worker.queues is not None or queue.id not in dead_letters
 
 
 async def _pair(caller: Caller, queue_id: UUID, worker_id: UUID) -> tuple[Queue, Assignment]:
