@@ -114,7 +114,7 @@ class Incarnation {
     const { stopping, concurrency } = this.worker;
     for (let tries = 0; !stopping.signal.aborted && !this.over.signal.aborted; ) {
       const limit = concurrency - this.running.size;
-      const risky = [...this.running.values()].some(({ job }) => job.crashes > 0);
+      const risky = [...this.running.values()].some(({ job }) => mustRunAlone(job));
       if (limit <= 0 || risky || this.drain) {
         await this.hear("settled", 1);
         continue;
@@ -135,10 +135,10 @@ class Incarnation {
     }
   }
 
-  /** A job that took a worker down before (crashes > 0) runs alone: it waits for the others, and the others for it. */
+  /** A job whose next crash would be its last runs alone: it waits for the others, and the others for it. */
   start(job) {
     const one = { job, controller: new AbortController() };
-    const others = [...this.running.values()].filter((other) => job.crashes > 0 || other.job.crashes > 0);
+    const others = [...this.running.values()].filter((other) => mustRunAlone(job) || mustRunAlone(other.job));
     this.running.set(job.execution, one);
     if (this.over.signal.aborted) one.controller.abort("lost");
     one.done = Promise.all(others.map((other) => other.done)).then(() => this.execute(one));
@@ -229,6 +229,9 @@ class Incarnation {
 }
 
 const described = (error) => ({ type: error?.name ?? "Error", message: String(error?.message ?? error), traceback: error?.stack ?? "" });
+
+/** Workers died under it before, and once more is once too often: nothing else may be blamed on it. */
+const mustRunAlone = ({ crashes, max_crashes }) => crashes > 0 && crashes >= max_crashes - 1;
 
 /** No answer, too many requests or trouble at the server: to be tried again. Anything else is a mistake of ours or a bad key. */
 const passing = ({ status }) => status === undefined || status === 408 || status === 429 || status >= 500;

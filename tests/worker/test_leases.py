@@ -5,14 +5,14 @@ import contextlib
 import ctypes
 import sys
 import time
-from typing import Any
 from uuid import UUID
 
 import msgspec
 import psutil
 import pytest
 
-from taskforge import Context, JobHandle, TaskForge
+from taskforge import Context, TaskForge
+from taskforge.domain.job import Claimed
 from taskforge.domain.outcome import Crashed
 from taskforge.domain.worker import NewWorker
 from taskforge.settings import Settings
@@ -148,8 +148,9 @@ async def test_a_suspect_runs_alone(crew: Crew) -> None:
 
     engine = await crew.forge.engine()
     handle = await suspect.enqueue()
-    await _crash_once(crew, engine, handle)
-    assert (await handle.job()).crash_count == 1
+    await _crash(crew, engine, 1)
+    await _crash(crew, engine, 1)
+    assert (await handle.job()).crash_count == 2  # three would be one too many
     first = [await good.enqueue(0.3) for _ in range(3)]
     await handle.status()
     await crew.start(slots=8)
@@ -163,15 +164,44 @@ async def test_a_suspect_runs_alone(crew: Crew) -> None:
         assert (job.attempt_count, job.crash_count) == (1, 0)
 
 
-async def _crash_once(crew: Crew, engine: Engine, handle: JobHandle[Any]) -> None:
+@pytest.mark.parametrize(("crashes", "most_together"), [(1, 20), (2, 1)])
+async def test_what_was_lost_with_a_machine_runs_again_at_full_width(crew: Crew, crashes: int, most_together: int) -> None:
+    """One crash says little: only jobs at their last chance run one by one, and without much handing back."""
+    now, together = 0, 0
+
+    @crew.forge.job()
+    async def good() -> None:
+        nonlocal now, together
+        now += 1
+        together = max(together, now)
+        await asyncio.sleep(0.1 if crashes == 1 else 0)
+        now -= 1
+
+    engine = await crew.forge.engine()
+    handles = await good.enqueue_many([()] * 20)
+    for _ in range(crashes):
+        await _crash(crew, engine, 20)
+    await crew.start(slots=20)
+    for handle in handles:
+        await handle.result(20)
+    assert together == most_together
+    tries = [len(await crew.executions(handle.id)) for handle in handles]
+    assert sum(tries) <= 20 * (crashes + 1 + (crashes == 2))
+
+
+async def _crash(crew: Crew, engine: Engine, count: int) -> None:
+    """A worker takes so many jobs and dies."""
     crew.forge.queue("default", retry_delay_seconds=0)
     source = remote_source(engine) or EngineSource(engine, 1)
     registered = await source.register(NewWorker(name="doomed"), 60)
-    [claimed] = await source.claim(registered.incarnation, 1)
-    assert await source.complete([Completion(claimed, Crashed("doomed"))]) == []
+    claimed: list[Claimed] = []
+    async with asyncio.timeout(10):
+        while len(claimed) < count:
+            claimed += await source.claim(registered.incarnation, count - len(claimed))
+    assert await source.complete([Completion(one, Crashed("doomed")) for one in claimed]) == []
     await crew.keep()
     async with asyncio.timeout(10):
-        while (await handle.job()).status != "pending":
+        while (await engine.stats([1]))[0].scheduled:
             await asyncio.sleep(0.05)
 
 

@@ -292,3 +292,8 @@ class Claimed(msgspec.Struct, frozen=True):
     policy: QueueSettings  # what `decide` will go by
     tags: tuple[str, ...] = ()
     trace: str | None = None
+
+    @property
+    def must_run_alone(self) -> bool:
+        """Whether the next crash would be its last: nothing that runs beside it may then be the one that kills."""
+        return self.crashes > 0 and self.crashes >= self.policy.max_crashes - 1

@@ -1,6 +1,7 @@
 """What workers and the server say to each other: the bodies and answers of docs/reference/worker-protocol.md, which rules, and how
 they stand for the domain's own values. Pure, so that both sides share it."""
 
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -21,7 +22,6 @@ MOST_WAIT_SECONDS = 60.0
 HELD_SECONDS = 60.0  # for so long after a lost answer a claim says what its worker holds
 MAX_METADATA_BYTES = 1 << 16
 _LEVELS = {level.name.lower(): level for level in Level}
-_NO_POLICY = QueueSettings()  # a worker over HTTP decides nothing; the server knows the queue's
 
 
 class Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -92,6 +92,7 @@ class WireJob(Answer, frozen=True, kw_only=True):
     attempt: int
     max_attempts: int
     crashes: int
+    max_crashes: int = QueueSettings().max_crashes
     priority: int
     timeout_seconds: float
     heartbeat_timeout_seconds: float | None = None
@@ -189,6 +190,7 @@ def wire_job(job: Claimed) -> WireJob:
         attempt=job.attempt,
         max_attempts=job.max_attempts,
         crashes=job.crashes,
+        max_crashes=job.policy.max_crashes,
         priority=job.priority,
         timeout_seconds=job.timeout_seconds,
         heartbeat_timeout_seconds=job.heartbeat_timeout_seconds,
@@ -197,6 +199,12 @@ def wire_job(job: Claimed) -> WireJob:
         tags=job.tags,
         trace=job.trace,
     )
+
+
+@lru_cache
+def _policy(max_crashes: int) -> QueueSettings:
+    """A worker over HTTP decides nothing, the server knows the queue's policy; but which jobs to run alone it must know."""
+    return QueueSettings(max_crashes=max_crashes)
 
 
 def claimed(job: WireJob) -> Claimed:
@@ -213,7 +221,7 @@ def claimed(job: WireJob) -> Claimed:
         heartbeat_timeout_seconds=job.heartbeat_timeout_seconds,
         deadline_seconds=job.deadline_seconds,
         waited_seconds=job.waited_seconds,
-        policy=_NO_POLICY,
+        policy=_policy(job.max_crashes),
         tags=job.tags,
         trace=job.trace,
     )

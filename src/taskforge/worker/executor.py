@@ -62,6 +62,7 @@ class Executor:
         self._suspects: deque[Claimed] = deque()
         self._suspect_since: float | None = None
         self._alone: UUID | None = None
+        self._wary = False  # the last claim brought a suspect: there may be more
         self.running: dict[UUID, Running] = {}
         self._lingering = 0
         self._idle: deque[asyncio.Future[None]] = deque()
@@ -79,7 +80,8 @@ class Executor:
         if self._unsettled is not None and self._unsettled() >= 2 * self._slots:
             # A store that is slow to take outcomes must not make this worker hold more and more that a crash would undo.
             return 0
-        return self._slots - len(self.running) - len(self._waiting) - self._lingering
+        free = self._slots - len(self.running) - len(self._waiting) - self._lingering
+        return min(1, free) if self._wary else free  # what is claimed beside a suspect would only be handed back
 
     @property
     def busy(self) -> int:
@@ -93,14 +95,15 @@ class Executor:
 
     def add(self, jobs: Sequence[Claimed]) -> None:
         for job in jobs:
-            (self._suspects if job.crashes else self._waiting).append(job)
-        if self._suspects:
+            (self._suspects if job.must_run_alone else self._waiting).append(job)
+        self._wary = bool(self._suspects)
+        if self._wary:
             self._make_room()
         self._wake()
 
     def _make_room(self) -> None:
-        """Keep one job that crashed a worker before, and hand back the others that have not started: should it crash this one
-        too, they would be taken for what killed it."""
+        """Keep one job under which workers died before, and hand back the others that have not started: should this one die too,
+        they would be taken for what killed it."""
         kept, *others = self._suspects
         for job in (*self._waiting, *others):
             self._complete(Completion(job, HandBackOutcome("another job must run alone")))
@@ -155,7 +158,7 @@ class Executor:
                 await asyncio.sleep(0)
 
     def _next(self) -> Claimed | None:
-        """The next job to start. One that crashed a worker before starts when nothing else runs, or its patience is over."""
+        """The next job to start. A suspect starts when nothing else runs, or its patience is over."""
         if self._alone is not None:
             return None
         if self._suspects:

@@ -29,6 +29,7 @@ _LANE, _TURN = itemgetter("lane"), itemgetter("turn")
 class Claimer(Store):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self._one, self._many = (self.sql("claim").replace("$chosen", self.sql(name)) for name in ("claim_one", "claim_many"))
         self._reaches: dict[UUID, Reach] = {}
         self._batches = itertools.count(random.getrandbits(62))
         self._doubts: dict[UUID, dict[int, float]] = {}
@@ -70,10 +71,10 @@ class Claimer(Store):
             reach.from_head()
 
     async def _claim_all(self, catalog: Catalog, taker: Taker, lanes: tuple[OpenLane, ...], limit: int) -> list[asyncpg.Record]:
-        """Where one lane holds nearly all there is, a claim that looks at a little of each brings too few: look again at once."""
+        """A claim that looked at a little of each lane, or past what was taken lately, may bring too few: look again at once."""
         async with self.connection() as connection:
             rows = await self._claim(connection, catalog, taker, lanes, limit, None)
-        while 0 < len(rows) < limit and self._reaches[taker.incarnation].cut_short:
+        while len(rows) < limit and self._reaches[taker.incarnation].look_again:
             try:
                 async with self.connection() as connection:
                     more = await self._claim(connection, catalog, taker, lanes, limit - len(rows), None)
@@ -103,7 +104,7 @@ class Claimer(Store):
         batch = next(self._batches)
         try:
             rows = await connection.fetch(
-                self.sql("claim"),
+                self._one if len(lanes) == 1 else self._many,
                 taker.incarnation,
                 catalog.version,
                 self.bound_now(),

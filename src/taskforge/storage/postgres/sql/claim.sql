@@ -3,10 +3,10 @@
 -- for each lane: $7 number · $8 tier · $9 seek past this turn · $10 look at this many · $11 timeout · $12 heartbeat timeout · $13 gate ·
 -- $14 how many its gate lets through · $15 queue · $16 how many of the queue may run at once, where this statement is to see to that
 -- Nothing is taken when the caller's lease is over or its memory of the catalog is stale; the caller asks why only then.
--- Where $10 cuts a lane off short of what could be taken from it, only what sorts before the cut is taken: the order stays exact without
--- reading $4 rows of every lane.
+-- `chosen` is put in from claim_one.sql or claim_many.sql.
 -- `ctid = any(array(…))` and the lateral subqueries pin the plan to index and tid scans: as joins they become hash joins that walk every
--- dead row of earlier batches. The facts are joined from the outside, so that a job without them would still move, not vanish.
+-- dead row of earlier batches. The facts are found in one go, an index scan for all of them in the partitions that may hold them, and joined
+-- in full: that cannot become a nested loop, and a job without facts would still move, not vanish.
 with clock as materialized (
     select coalesce($3::timestamptz, statement_timestamp()) as now
 ),
@@ -23,42 +23,21 @@ lane as materialized (
     where (select version from taskforge.catalog) = $2
       and exists (select from taskforge.workers where incarnation = $1 and lease_until > (select now from clock))
 ),
-candidate as materialized (
-    select l.number, l.tier, l.most, l.gate, l.cap, r.place, r.turn
-    from lane l cross join lateral (
-        select ready.ctid as place, ready.turn
-        from taskforge.ready
-        where ready.lane = l.number and ready.turn > l.bound and (ready.skipped is null or $5 <> all (ready.skipped))
-        order by ready.turn limit least(l.most, l.cap)
-        for update skip locked
-    ) r
-),
-horizon as materialized (
-    select tier, max(turn) as turn from candidate group by number, tier, most, cap
-    having count(*) >= most and most < least($4, cap) order by 1, 2 limit 1
-),
-chosen as (
-    select c.place
-    from (
-        select place, tier, turn, cap, row_number() over (partition by gate order by tier, turn) as position
-        from candidate
-        where not exists (select from horizon)
-           or (tier, turn) <= ((select tier from horizon), (select turn from horizon))
-    ) c
-    where c.cap is null or c.position <= c.cap
-    order by c.tier, c.turn limit $4
-),
+$chosen,
 moved as (
     delete from taskforge.ready where ctid = any (array(select place from chosen)) returning *
+),
+facts as materialized (
+    select id, payload, deadline, timeout_seconds, tags, trace from taskforge.jobs
+    where id = any (array(select job from moved))
+      and id >= (select job from moved order by job limit 1) and id <= (select job from moved order by job desc limit 1)
 ),
 known as materialized (
     select m.*, l.beat, l.gate, l.queue, coalesce(j.timeout_seconds, l.timeout) as timeout_seconds,
         j.payload, j.deadline, j.tags, j.trace, (select now from clock) as now
     from moved m
+    full join facts j on j.id = m.job
     join lane l on l.number = m.lane
-    left join lateral (
-        select payload, deadline, timeout_seconds, tags, trace from taskforge.jobs where id = m.job limit 1
-    ) j on true
 ),
 placed as (
     insert into taskforge.running (fence, job, project, lane, queue, worker, attempt, max_attempts, crashes, keyed, turn, batch, claimed_at,

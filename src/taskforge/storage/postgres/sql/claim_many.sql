@@ -1,0 +1,28 @@
+-- Which rows a claim takes from several lanes: by tier and turn over all of them.
+-- Where $10 cuts a lane off short of what could be taken from it, only what sorts before the cut is taken: the order stays exact without
+-- reading $4 rows of every lane.
+candidate as materialized (
+    select l.number, l.tier, l.most, l.gate, l.cap, r.place, r.turn
+    from lane l cross join lateral (
+        select ready.ctid as place, ready.turn
+        from taskforge.ready
+        where ready.lane = l.number and ready.turn > l.bound and (ready.skipped is null or $5 <> all (ready.skipped))
+        order by ready.turn limit least(l.most, l.cap)
+        for update skip locked
+    ) r
+),
+horizon as materialized (
+    select tier, max(turn) as turn from candidate group by number, tier, most, cap
+    having count(*) >= most and most < least($4, cap) order by 1, 2 limit 1
+),
+chosen as (
+    select c.place
+    from (
+        select place, tier, turn, cap, row_number() over (partition by gate order by tier, turn) as position
+        from candidate
+        where not exists (select from horizon)
+           or (tier, turn) <= ((select tier from horizon), (select turn from horizon))
+    ) c
+    where c.cap is null or c.position <= c.cap
+    order by c.tier, c.turn limit $4
+)
