@@ -30,9 +30,10 @@ class Claim(msgspec.Struct, frozen=True):
 
     incarnation: UUID
     limit: int
-    remote: bool = (
-        False  # the worker may live on when this machine loses its power: what it got must be on disk before it hears of it
-    )
+    # The worker may live on when this machine loses its power: what it gets must be on disk before it hears of it.
+    remote: bool = False
+    # Where it can, an engine that has too little now takes what comes next, and the next claim brings it; limit 0 only ends that.
+    standing: bool = False
 
 
 class Lapsed(msgspec.Struct, frozen=True):

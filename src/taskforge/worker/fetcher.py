@@ -1,12 +1,13 @@
 """Claims jobs as slots come free: at once when a wake-up arrives, by polling when none does."""
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections.abc import Callable
 from uuid import UUID
 
-from taskforge.domain.errors import StoreUnavailable
+from taskforge.domain.errors import StoreUnavailable, TaskForgeError
 from taskforge.domain.job import Claimed
 from taskforge.worker.executor import Executor
 from taskforge.worker.source import WorkSource
@@ -48,7 +49,7 @@ class Fetcher:
                     await self._room(self._gather, GATHER_SECONDS)
                 self._work.clear()
                 wanted = min(self._executor.free, self._most)
-                jobs = await self._claim(incarnation, wanted) if self._may_claim() else []
+                jobs = await (self._claim(incarnation, wanted) if self._may_claim() else self._source.end_claim(incarnation))
                 full = len(jobs) >= wanted
                 if jobs:
                     self._executor.add(jobs)
@@ -56,6 +57,9 @@ class Fetcher:
                     await self._quiet()
         finally:
             forget()
+            # Whatever was taken for this worker since its last claim comes here, and nothing more is.
+            with contextlib.suppress(TaskForgeError):
+                self.leftover += await self._source.end_claim(incarnation)
 
     async def _claim(self, incarnation: UUID, wanted: int) -> list[Claimed]:
         claiming = asyncio.ensure_future(self._source.claim(incarnation, wanted))
@@ -65,7 +69,7 @@ class Fetcher:
             # The store may have given us jobs already. Nobody else knows of them, so the answer is waited for.
             await asyncio.wait([claiming], timeout=ANSWER_SECONDS)
             if claiming.done() and claiming.exception() is None:
-                self.leftover = claiming.result()
+                self.leftover += claiming.result()
             claiming.cancel()
             raise
         except StoreUnavailable as error:

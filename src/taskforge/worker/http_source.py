@@ -59,9 +59,9 @@ class HttpSource:
         self._held.update(job.fence for job in jobs)
         return jobs
 
-    async def end_claim(self, incarnation: UUID) -> None:
+    async def end_claim(self, incarnation: UUID) -> list[Claimed]:
         """A claim for nothing: a newer one ends the one that waits, whose answer then says all that was given out."""
-        await self._send(protocol.claim(incarnation, 0, 0, None))
+        return await self._send(protocol.claim(incarnation, 0, 0, None))
 
     def on_work(self, wake: Callable[[], None]) -> Callable[[], None]:
         """The answer to a claim is the wake-up."""

@@ -29,7 +29,7 @@ class WorkSource(Protocol):
     async def register(self, worker: NewWorker, lease_seconds: float) -> Registered: ...
     async def deregister(self, incarnation: UUID) -> None: ...
     async def claim(self, incarnation: UUID, limit: int) -> list[Claimed]: ...
-    async def end_claim(self, incarnation: UUID) -> None: ...  # one that waits answers with what it has
+    async def end_claim(self, incarnation: UUID) -> list[Claimed]: ...  # what one that waits or stands has comes here, or there
     async def complete(self, completions: Sequence[Completion]) -> list[UUID]: ...  # the fences that were lost
     async def beat(self, beats: Sequence[Beat]) -> list[UUID]: ...
     async def log(self, lines: Sequence[NewLine]) -> list[UUID]: ...
@@ -53,10 +53,10 @@ class EngineSource:
         await self.engine.deregister(incarnation)
 
     async def claim(self, incarnation: UUID, limit: int) -> list[Claimed]:
-        return await self.engine.claim(Claim(incarnation, limit))
+        return await self.engine.claim(Claim(incarnation, limit, standing=True))
 
-    async def end_claim(self, incarnation: UUID) -> None:
-        """None waits."""
+    async def end_claim(self, incarnation: UUID) -> list[Claimed]:
+        return [] if self.side_by_side else await self.engine.claim(Claim(incarnation, 0))
 
     async def complete(self, completions: Sequence[Completion]) -> list[UUID]:
         return await complete(self.engine, [Ended.of(one.job, one.outcome, one.ran) for one in completions], self._chance)

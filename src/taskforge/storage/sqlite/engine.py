@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import UUID
 
+import msgspec
+
 from taskforge.domain.assignment import Assignment, AssignmentChange
 from taskforge.domain.audit import Note
 from taskforge.domain.changes import Changed, JobChange
@@ -43,7 +45,7 @@ from taskforge.storage.sqlite.connection import check_version, connect_writer, t
 from taskforge.storage.sqlite.readers import Readers
 from taskforge.storage.sqlite.signals import Signals
 from taskforge.storage.sqlite.transaction import Stamp, Transaction
-from taskforge.storage.sqlite.writer import Writer
+from taskforge.storage.sqlite.writer import Call, Writer
 
 T = TypeVar("T")
 
@@ -72,6 +74,7 @@ class SqliteEngine:
         self._signals = Signals(self._path, self._readers.data_version)
         self._writer = Writer(self._path, self._stamp, self._signals.send, durable=durable)
         self._inserts: dict[int, Callable[[Transaction, list[NewJob]], list[Inserted | Refused]]] = {}
+        self._offers: dict[UUID, Call] = {}  # standing claims, by incarnation
         self._clean: set[int] = set()  # deleted queues that hold no jobs any more
 
     # --- Life ---
@@ -130,9 +133,18 @@ class SqliteEngine:
         return await self._writer.submit_items(work, jobs)
 
     async def claim(self, claim: Claim) -> list[Claimed]:
-        claimed, wait = await self._writer.submit(lambda transaction: claims.claim(transaction, claim), lazy=not claim.remote)
+        claimed: list[Claimed] = []
+        wait: float | None = None
+        offer = self._offers.pop(claim.incarnation, None)
+        if offer is not None and not self._writer.retract(offer):
+            claimed, wait = await asyncio.shield(offer.future)
+        if not claimed and claim.limit > 0:
+            claimed, wait = await self._writer.submit(lambda transaction: claims.claim(transaction, claim), lazy=not claim.remote)
         if wait is not None:
             self._signals.wake_in(wait)
+        elif claim.standing and len(claimed) < claim.limit:
+            rest = msgspec.structs.replace(claim, limit=claim.limit - len(claimed))
+            self._offers[claim.incarnation] = self._writer.offer(lambda transaction: claims.claim(transaction, rest))
         return claimed
 
     async def finish(self, finishes: Sequence[Finish], *, lapsed: bool = False) -> list[Lost]:

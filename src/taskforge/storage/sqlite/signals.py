@@ -139,9 +139,10 @@ class Signals:
 
     def send(self) -> None:
         """Jobs may have become claimable: tell this process and the others."""
-        if self._listeners and self._loop is not None:
+        if self._listeners and self._loop is not None and not self._calling:
+            self._calling = True
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                self._loop.call_soon_threadsafe(self._call)
+                self._loop.call_soon_threadsafe(self._call_now)
         try:
             names = os.listdir(self._folder)  # noqa: PTH208 - a fifth of the cost, after every commit
         except OSError:

@@ -7,6 +7,9 @@ nothing is acknowledged.
 
 Some writes acknowledge nothing that must outlast a power cut: a lease, progress, what a worker on this machine claimed, which ends
 with it. They are `lazy`: where a group has no others it commits without the fsync, and the next one that has covers it.
+
+An idle worker leaves an offer: a claim to be run in the transaction that makes the next job, whose commit is then that of both. A
+job gets from its enqueue to its handler with one fsync and without another round through thread and event loop.
 """
 
 import asyncio
@@ -68,6 +71,8 @@ class Writer:
         self._lazy = False  # what the connection is set to
         self._lock = threading.Lock()
         self._stopping = False
+        self._offers: list[Call] = []
+        self._taken: list[Call] = []  # offers that the transaction under way has taken up
 
     # --- Callers ---
 
@@ -90,6 +95,21 @@ class Writer:
                 raise StoreUnavailable("the engine is not open")
             self._queue.put(Call(work, items, future, lazy=lazy))
         return future
+
+    def offer(self, work: Callable[[Transaction], T]) -> Call:
+        """Work for the next transaction that makes jobs claimable."""
+        call = Call(work, None, asyncio.get_running_loop().create_future(), lazy=True)
+        with self._lock:
+            self._offers.append(call)
+        return call
+
+    def retract(self, call: Call) -> bool:
+        """Whether the offer was taken back. If not it has been taken up, and its future says what came of that."""
+        with self._lock:
+            offered = call in self._offers
+            if offered:
+                self._offers.remove(call)
+            return offered
 
     def stop(self) -> None:
         """Finish what is queued and end the thread. Blocks; safe to call twice, and at interpreter exit."""
@@ -137,6 +157,7 @@ class Writer:
                     break
                 except BaseException as error:  # noqa: BLE001 - whatever it is, every caller must hear of it
                     self._roll_back(broken=is_away(error) or not isinstance(error, sqlite3.Error))
+                    self._put_back_offers()
                     if is_busy(error) and attempt + 1 < BUSY_TRIES:
                         continue
                     for call in calls:
@@ -144,7 +165,8 @@ class Writer:
                         call.error.__cause__ = error
                     done = len(calls)
                     break
-            served, calls = calls[:done], calls[done:]
+            served, calls = calls[:done] + self._taken, calls[done:]
+            self._taken = []
             self._settle(served, wakes=wakes)
 
     def _write(self, calls: list[Call]) -> tuple[int, bool]:
@@ -160,9 +182,22 @@ class Writer:
             joined = _joined(calls, done)
             wakes |= self._run_one(connection, keeper, joined, alone=alone)
             done += len(joined)
+        if wakes and self._offers:
+            self._take_up_offers(connection, keeper)
         if connection.in_transaction:
             connection.execute("commit")
         return done, wakes
+
+    def _take_up_offers(self, connection: sqlite3.Connection, keeper: Keeper) -> None:
+        with self._lock:
+            self._taken, self._offers = self._offers, []
+        for call in self._taken:
+            self._run_one(connection, keeper, [call], alone=False)
+
+    def _put_back_offers(self) -> None:
+        with self._lock:
+            self._offers += self._taken
+        self._taken = []
 
     def _run_one(self, connection: sqlite3.Connection, keeper: Keeper, calls: list[Call], *, alone: bool) -> bool:
         """Run one call, or several joined into one, so that its failure undoes nothing else."""

@@ -1,0 +1,117 @@
+"""Standing claims: what an idle worker left with the writer is taken up by the next insert, once, and never by mistake."""
+
+import asyncio
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taskforge import TaskForge
+from taskforge.domain.errors import LeaseLost, StoreUnavailable
+from taskforge.domain.job import new_job
+from taskforge.domain.worker import NewWorker
+from taskforge.storage.engine import Claim
+from taskforge.storage.sqlite.engine import SqliteEngine
+
+
+async def _insert(engine: SqliteEngine, count: int) -> None:
+    await engine.insert(1, [new_job("default", "work", number) for number in range(count)])
+
+
+async def _payloads(engine: SqliteEngine, claim: Claim) -> list[bytes]:
+    return [job.payload for job in await engine.claim(claim)]
+
+
+async def test_the_next_jobs_are_taken_with_their_insert(engine: SqliteEngine) -> None:
+    first, second = [(await engine.register(1, NewWorker(name=name), 60)).incarnation for name in ("first", "second")]
+    assert await engine.claim(Claim(first, 2, standing=True)) == []
+    await _insert(engine, 3)
+    assert (await engine.stats([1]))[0].processing == 2
+    assert await _payloads(engine, Claim(second, 5)) == [b"2"]
+    assert await _payloads(engine, Claim(first, 2, standing=True)) == [b"0", b"1"]  # nothing is offered: it has all it wants
+    await _insert(engine, 1)
+    assert await _payloads(engine, Claim(second, 5)) == [b"0"]
+
+
+async def test_one_that_got_less_goes_on_standing_for_the_rest(engine: SqliteEngine) -> None:
+    worker = (await engine.register(1, NewWorker(name="one"), 60)).incarnation
+    await _insert(engine, 1)
+    assert await _payloads(engine, Claim(worker, 3, standing=True)) == [b"0"]
+    await _insert(engine, 5)
+    assert (await engine.stats([1]))[0].processing == 3
+    assert await _payloads(engine, Claim(worker, 0)) == [b"0", b"1"]
+
+
+async def test_limit_0_ends_it_and_brings_what_it_has(engine: SqliteEngine) -> None:
+    worker = (await engine.register(1, NewWorker(name="one"), 60)).incarnation
+    assert await engine.claim(Claim(worker, 2, standing=True)) == []
+    assert await engine.claim(Claim(worker, 0)) == []
+    await _insert(engine, 1)
+    assert (await engine.stats([1]))[0].processing == 0
+    assert await engine.claim(Claim(worker, 0)) == []
+
+
+async def test_a_lease_that_is_over_spoils_no_insert(engine: SqliteEngine) -> None:
+    worker = (await engine.register(1, NewWorker(name="late"), 0.2)).incarnation
+    assert await engine.claim(Claim(worker, 2, standing=True)) == []
+    await asyncio.sleep(0.3)
+    await _insert(engine, 2)
+    assert (await engine.stats([1]))[0].pending == 2
+    with pytest.raises(LeaseLost):
+        await engine.claim(Claim(worker, 2, standing=True))
+
+
+async def test_a_transaction_that_fails_leaves_the_offer_standing(engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = (await engine.register(1, NewWorker(name="one"), 60)).incarnation
+    assert await engine.claim(Claim(worker, 2, standing=True)) == []
+    writer = engine._writer
+    take_up = writer._take_up_offers
+
+    def fail(*arguments: Any) -> None:
+        take_up(*arguments)
+        raise sqlite3.OperationalError("the disk is gone")
+
+    monkeypatch.setattr(writer, "_take_up_offers", fail)
+    with pytest.raises(StoreUnavailable):
+        await _insert(engine, 1)
+    monkeypatch.undo()
+    assert (await engine.stats([1]))[0].processing == 0
+    await _insert(engine, 1)
+    assert await _payloads(engine, Claim(worker, 0)) == [b"0"]
+
+
+async def test_workers_that_stop_at_any_moment_keep_nothing(path: Path) -> None:
+    forge = TaskForge(f"sqlite:///{path}", poll_seconds=0.05)
+    ran = 0
+
+    @forge.job()
+    async def work() -> None:
+        nonlocal ran
+        ran += 1
+
+    async with forge:
+        engine = await forge.engine()
+        stopped = asyncio.Event()
+        handles = []
+
+        async def load() -> None:
+            while not stopped.is_set():
+                handles.append(await work.enqueue())
+                await asyncio.sleep(0.001)
+
+        loading = asyncio.create_task(load())
+        for number in range(8):
+            worker = await forge.worker(slots=3)
+            working = asyncio.create_task(worker.run())
+            await worker.ready.wait()
+            await asyncio.sleep(0.05 + number * 0.0007)
+            worker.stop()
+            await working
+        stopped.set()
+        await loading
+        [stats] = [one for one in await engine.stats([1]) if one.queue == "default"]
+        assert (stats.processing, stats.succeeded) == (0, ran)
+        assert stats.pending + stats.succeeded == len(handles)
+        for job in await engine.get([1], [handle.id for handle in handles]):
+            assert (job.attempt_count, job.crash_count) == (int(job.status.is_final), 0)
