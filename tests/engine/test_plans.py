@@ -89,10 +89,12 @@ async def touched(store: PostgresStore) -> Counter[tuple[str, str]]:
     return found
 
 
-async def check_postgres(store: PostgresStore, world: World, worker: Registered) -> None:
+async def check_postgres(store: PostgresStore, world: World, worker: Registered, *, many_lanes: bool) -> None:
     rounds, batch = 20, 20
     before = await touched(store)
     engine = await store.open(world.clock)
+    if many_lanes:
+        engine._one = engine._many
     median = await be_busy(world, engine, worker, rounds, batch)
     await engine.close()
     used = await touched(store)
@@ -111,13 +113,14 @@ async def test_postgres_touches_only_the_rows_it_needs(postgres: PostgresStore, 
     world = await stand_about(postgres, Clock())
     worker = await world.worker(types=("work",))
     await world.engine.close()
-    await check_postgres(postgres, world, worker)
-    # The broken twin: a claim that cannot use the lane's index must be found out.
-    break_statements(
-        monkeypatch, "taskforge.storage.postgres.store", {"claim": [("ready.lane = l.number", "ready.lane + 0 = l.number")]}
-    )
-    with pytest.raises(AssertionError, match=r"ready was|of ready were read"):
-        await check_postgres(postgres, world, worker)
+    for many_lanes in (False, True):
+        await check_postgres(postgres, world, worker, many_lanes=many_lanes)
+    # The broken twins: claims that cannot use the lane's index must be found out.
+    blind = [("ready.lane = l.number", "ready.lane + 0 = l.number")]
+    break_statements(monkeypatch, "taskforge.storage.postgres.store", {"claim_one": blind, "claim_many": blind})
+    for many_lanes in (False, True):
+        with pytest.raises(AssertionError, match=r"ready was|of ready were read"):
+            await check_postgres(postgres, world, worker, many_lanes=many_lanes)
 
 
 HOT = [

@@ -114,6 +114,7 @@ NO_FENCE = [
     ("where lost.fence not in (select fence from gone)", "where false"),
 ]
 LEASE = "and exists (select from taskforge.workers where incarnation = $1 and lease_until > (select now from clock))"
+SKIP = ("and (ready.skipped is null or $5 <> all (ready.skipped))", "and $5::uuid is not null")
 MOVE = "delete from taskforge.ready where ctid = any (array(select place from chosen)) returning *"
 POSTGRES: dict[str, tuple[Edits, Check]] = {
     "ends without fence": ({"end": NO_FENCE}, stale_success),
@@ -137,7 +138,7 @@ POSTGRES: dict[str, tuple[Edits, Check]] = {
     ),
     "limits are read without a lock": ({"lock_gates": [("for update skip locked", "")]}, limit_under_claimers),
     "skips are forgotten": (
-        {"claim": [("and (ready.skipped is null or $5 <> all (ready.skipped))", "and $5::uuid is not null")]},
+        {"claim_one": [SKIP], "claim_many": [SKIP]},
         skip_is_kept,
     ),
     "claimed jobs stay ready": ({"claim": [(MOVE, MOVE[:-12].replace("delete", "select *"))]}, one_place),

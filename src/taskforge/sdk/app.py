@@ -209,7 +209,7 @@ class TaskForge:
             return Keeper([sys.executable, "-m", "taskforge.sdk.lease_keeper"], charge, hear)
 
         return Worker(
-            remote_source(engine) or EngineSource(engine, engine.home),
+            remote_source(engine) or EngineSource(engine, engine.home, standing=True),
             registry or self.registry,
             chosen,
             make_keeper,

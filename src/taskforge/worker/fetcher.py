@@ -51,6 +51,8 @@ class Fetcher:
                 wanted = min(self._executor.free, self._most)
                 jobs = await (self._claim(incarnation, wanted) if self._may_claim() else self._source.end_claim(incarnation))
                 full = len(jobs) >= wanted
+                if any(job.must_run_alone for job in jobs):
+                    jobs += await self._source.end_claim(incarnation)  # nothing more must come into these hands now
                 if jobs:
                     self._executor.add(jobs)
                 if not full:

@@ -39,11 +39,15 @@ class WorkSource(Protocol):
 class EngineSource:
     """A work source on an engine in this process: outcomes are decided here, by the one function that decides."""
 
-    def __init__(self, engine: Engine, project: int, chance: Callable[[], float] = random.random) -> None:
+    def __init__(
+        self, engine: Engine, project: int, *, standing: bool = False, chance: Callable[[], float] = random.random
+    ) -> None:
+        """`standing`: whether a claim stands for what comes next, where the engine can; for a worker that asks on and on."""
         self.engine = engine
         self.side_by_side = engine.side_by_side
         self.wait_seconds = 0.0
         self._project = project
+        self._standing = standing and not engine.side_by_side
         self._chance = chance
 
     async def register(self, worker: NewWorker, lease_seconds: float) -> Registered:
@@ -53,10 +57,10 @@ class EngineSource:
         await self.engine.deregister(incarnation)
 
     async def claim(self, incarnation: UUID, limit: int) -> list[Claimed]:
-        return await self.engine.claim(Claim(incarnation, limit, standing=True))
+        return await self.engine.claim(Claim(incarnation, limit, standing=self._standing))
 
     async def end_claim(self, incarnation: UUID) -> list[Claimed]:
-        return [] if self.side_by_side else await self.engine.claim(Claim(incarnation, 0))
+        return await self.engine.claim(Claim(incarnation, 0)) if self._standing else []
 
     async def complete(self, completions: Sequence[Completion]) -> list[UUID]:
         return await complete(self.engine, [Ended.of(one.job, one.outcome, one.ran) for one in completions], self._chance)

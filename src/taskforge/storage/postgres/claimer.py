@@ -71,10 +71,10 @@ class Claimer(Store):
             reach.from_head()
 
     async def _claim_all(self, catalog: Catalog, taker: Taker, lanes: tuple[OpenLane, ...], limit: int) -> list[asyncpg.Record]:
-        """A claim that looked at a little of each lane, or past what was taken lately, may bring too few: look again at once."""
+        """Where one lane holds nearly all there is, a claim that looks at a little of each brings too few: look again at once."""
         async with self.connection() as connection:
             rows = await self._claim(connection, catalog, taker, lanes, limit, None)
-        while len(rows) < limit and self._reaches[taker.incarnation].look_again:
+        while 0 < len(rows) < limit and self._reaches[taker.incarnation].cut_short:
             try:
                 async with self.connection() as connection:
                     more = await self._claim(connection, catalog, taker, lanes, limit - len(rows), None)
