@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.grounds import SETTINGS
-from taskforge.domain.job import NewJob, new_job
+from taskforge.domain.job import Alike, new_job
 from taskforge.domain.queue import CreateQueue
 from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.settings import Settings
@@ -145,7 +145,8 @@ async def measure(name: str, url: str, rounds: int, count: int, table: Table) ->
     await engine.change_queue(FIRST_PROJECT, CreateQueue(name="bench"))
     one = msgspec.json.encode({"queue": "bench", "job_type": "noop", "payload": {"n": 1, "text": "x" * 64}})
     many = msgspec.json.encode([{"queue": "bench", "job_type": "noop", "payload": {"n": n, "text": "x" * 64}} for n in range(BULK)])
-    jobs = [new_job("bench", "noop", {"n": n, "text": "x" * 64}) for n in range(BULK)]
+    made = [new_job("bench", "noop", {"n": n, "text": "x" * 64}) for n in range(BULK)]
+    jobs = Alike(made[0], [job.payload for job in made])  # the quickest that the engine can be asked
     costs: list[tuple[float, float]] = []
     rates: list[tuple[float, float]] = []
     with echo() as bare, server(url) as ours:
@@ -154,13 +155,14 @@ async def measure(name: str, url: str, rounds: int, count: int, table: Table) ->
         for _ in range(rounds):
             floor = await posts(bare, "/", one, count) / count
             costs.append((floor, await posts(ours, "/api/v1/jobs", one, count) / count))
+        calls = 4 * count // BULK
         for _ in range(rounds):
             began = time.perf_counter()
-            await asyncio.gather(*(_insert(engine, jobs, count // BULK // CALLERS) for _ in range(CALLERS)))
-            direct = (count // BULK) * BULK / (time.perf_counter() - began)
+            await asyncio.gather(*(_insert(engine, jobs, calls // CALLERS) for _ in range(CALLERS)))
+            direct = calls * BULK / (time.perf_counter() - began)
             began = time.perf_counter()
-            await asyncio.gather(*(_bulk(ours, many, count // BULK // CALLERS) for _ in range(CALLERS)))
-            rates.append((direct, (count // BULK) * BULK / (time.perf_counter() - began)))
+            await asyncio.gather(*(_bulk(ours, many, calls // CALLERS) for _ in range(CALLERS)))
+            rates.append((direct, calls * BULK / (time.perf_counter() - began)))
     await engine.close()
     ratio = statistics.median(cost / floor for floor, cost in costs)
     share = statistics.median(through / direct for direct, through in rates)
@@ -178,13 +180,13 @@ async def measure(name: str, url: str, rounds: int, count: int, table: Table) ->
         f"{statistics.median(through for _, through in rates):,.0f}/s",
         f"engine {statistics.median(direct for direct, _ in rates):,.0f}/s",
         f"{share:.2f} ×",
-        f"≥ {BULK_LIMIT}",
+        f"≥ {BULK_LIMIT}" + ("" if name == "postgres" else " on PostgreSQL"),
     )
-    # The store's own work is part of the process on SQLite, so its cost has no limit there.
-    return share >= BULK_LIMIT and (ratio <= POST_LIMIT or name == "sqlite")
+    # On SQLite the store's own work is done in the server's process, so neither has a limit there (docs/decisions/0006).
+    return name == "sqlite" or (share >= BULK_LIMIT and ratio <= POST_LIMIT)
 
 
-async def _insert(engine: Engine, jobs: list[NewJob], calls: int) -> None:
+async def _insert(engine: Engine, jobs: Alike, calls: int) -> None:
     for _ in range(calls):
         await engine.insert(FIRST_PROJECT, jobs)
 

@@ -28,6 +28,7 @@ Target = NotFound | tuple[Queue, int | None]
 """The queue and the lane, or why there is none."""
 UNIQUE, IDEMPOTENT = 0, 1
 MOST_IN_ONE_STATEMENT = 5_000
+LARGE = 200
 TRIES = 3
 
 
@@ -81,9 +82,12 @@ class Inserter(Store):
 
     async def _flush(self) -> None:
         try:
-            group: list[tuple[int, Sequence[NewJob], asyncio.Future[list[Answer]]]] = []
-            size = 0
-            while self._queued and (not group or size + len(self._queued[0][1]) <= MOST_IN_ONE_STATEMENT):
+            group = [self._queued.popleft()]
+            size = len(group[0][1])
+            # Sharing is for small calls: what is large and alike is quicker by itself.
+            while self._queued and size + len(self._queued[0][1]) <= MOST_IN_ONE_STATEMENT and not _stands_alone(group[0][1]):
+                if _stands_alone(self._queued[0][1]):
+                    break
                 group.append(self._queued.popleft())
                 size += len(group[-1][1])
             try:
@@ -357,6 +361,10 @@ class Inserter(Store):
 
 
 _VERSION = "select version from taskforge.catalog"
+
+
+def _stands_alone(jobs: Sequence[NewJob]) -> bool:
+    return type(jobs) is Alike and len(jobs) >= LARGE
 
 
 def _stored(jobs: list[Wanted], answers: list[Answer]) -> Iterator[Wanted]:
