@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -62,22 +63,56 @@ async def test_a_lease_that_is_over_spoils_no_insert(engine: SqliteEngine) -> No
         await engine.claim(Claim(worker, 2, standing=True))
 
 
-async def test_a_transaction_that_fails_leaves_the_offer_standing(engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_transaction_that_fails_answers_whoever_waits(engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk may be full while a worker stops: it must not wait for an insert that never comes."""
     worker = (await engine.register(1, NewWorker(name="one"), 60)).incarnation
     assert await engine.claim(Claim(worker, 2, standing=True)) == []
-    writer = engine._writer
+    writer, taken_up, failing = engine._writer, threading.Event(), threading.Event()
     take_up = writer._take_up_offers
 
     def fail(*arguments: Any) -> None:
         take_up(*arguments)
+        taken_up.set()
+        failing.wait(10)
         raise sqlite3.OperationalError("the disk is gone")
 
     monkeypatch.setattr(writer, "_take_up_offers", fail)
+    inserting = asyncio.ensure_future(_insert(engine, 1))
+    await asyncio.to_thread(taken_up.wait, 10)
+    asking = asyncio.ensure_future(engine.claim(Claim(worker, 0)))
+    await asyncio.sleep(0.05)
+    failing.set()
+    assert await asyncio.wait_for(asking, 5) == []
     with pytest.raises(StoreUnavailable):
-        await _insert(engine, 1)
+        await inserting
     monkeypatch.undo()
     assert (await engine.stats([1]))[0].processing == 0
+    assert await engine.claim(Claim(worker, 2, standing=True)) == []
     await _insert(engine, 1)
+    assert await _payloads(engine, Claim(worker, 0)) == [b"0"]
+
+
+async def test_an_answer_that_was_not_waited_for_comes_with_the_next_claim(
+    engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = (await engine.register(1, NewWorker(name="one"), 60)).incarnation
+    assert await engine.claim(Claim(worker, 2, standing=True)) == []
+    writer, taken_up, going_on = engine._writer, threading.Event(), threading.Event()
+    take_up = writer._take_up_offers
+
+    def slowly(*arguments: Any) -> None:
+        take_up(*arguments)
+        taken_up.set()
+        going_on.wait(10)
+
+    monkeypatch.setattr(writer, "_take_up_offers", slowly)
+    inserting = asyncio.ensure_future(_insert(engine, 1))
+    await asyncio.to_thread(taken_up.wait, 10)
+    asking = asyncio.ensure_future(engine.claim(Claim(worker, 0)))
+    await asyncio.sleep(0.05)
+    asking.cancel()
+    going_on.set()
+    await inserting
     assert await _payloads(engine, Claim(worker, 0)) == [b"0"]
 
 

@@ -52,7 +52,7 @@ class Fetcher:
                 jobs = await (self._claim(incarnation, wanted) if self._may_claim() else self._source.end_claim(incarnation))
                 full = len(jobs) >= wanted
                 if any(job.must_run_alone for job in jobs):
-                    jobs += await self._source.end_claim(incarnation)  # nothing more must come into these hands now
+                    jobs = await self._and_no_more(incarnation, jobs)
                 if jobs:
                     self._executor.add(jobs)
                 if not full:
@@ -62,6 +62,14 @@ class Fetcher:
             # Whatever was taken for this worker since its last claim comes here, and nothing more is.
             with contextlib.suppress(TaskForgeError):
                 self.leftover += await self._source.end_claim(incarnation)
+
+    async def _and_no_more(self, incarnation: UUID, jobs: list[Claimed]) -> list[Claimed]:
+        """One of them must run alone: nothing else must come into these hands now."""
+        try:
+            return jobs + await self._source.end_claim(incarnation)
+        except BaseException:
+            self.leftover += jobs
+            raise
 
     async def _claim(self, incarnation: UUID, wanted: int) -> list[Claimed]:
         claiming = asyncio.ensure_future(self._source.claim(incarnation, wanted))

@@ -175,7 +175,7 @@ class Worker:
             with contextlib.suppress(TaskForgeError):
                 await self._source.deregister(incarnation)
         finally:
-            await _end(stopping, keeping, *working)
+            await _end(stopping, fetching, keeping, *working)
             self._keeper = None
 
     async def _fetch(self, fetcher: Fetcher, incarnation: UUID) -> None:

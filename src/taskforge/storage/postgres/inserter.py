@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any
+from uuid import UUID
 
 from taskforge.domain import trail
 from taskforge.domain.errors import NotFound, StoreUnavailable
@@ -101,25 +102,32 @@ class Inserter(Storer):
 
     async def _insert_alike(self, project: int, jobs: Alike) -> list[Answer]:
         """Column by column, as long as all is well; whatever is not is left to the way that looks at each."""
-        job, numbers = jobs.template, self.mint.many(len(jobs))
+        numbers = self.mint.many(len(jobs))
+        ids, tries = [codec.uuid(number) for number in numbers], 0
+        try:
+            if await self._store_alike(project, jobs, ids, [codec.uuid(number | 1) for number in numbers]):
+                return [Inserted(identifier) for identifier in ids]
+        except StoreUnavailable:
+            tries = 1
+        return await self._insert_patiently([(project, one, identifier) for one, identifier in zip(jobs, ids, strict=True)], tries)
+
+    async def _store_alike(self, project: int, jobs: Alike, ids: list[UUID], fences: list[UUID]) -> bool:
+        job = jobs.template
         kind = (project, job.queue, job.job_type, job.priority, job.requires)
         catalog, by_kind = await self.targets({kind}, None)
-        target, ids, tries = by_kind[kind], [codec.uuid(number) for number in numbers], 0
-        if not isinstance(target, NotFound) and refusal(jobs.longest(), target[0]) is None:
-            queue, lane = target
-            columns: list[list[Any]] = [
-                ids,
-                [codec.uuid(number | 1) for number in numbers],
-                [lane] * len(ids),
-                [job.max_attempts or queue.settings.max_attempts] * len(ids),
-                [payload.decode() for payload in jobs.payloads],
-            ]
-            try:
-                if await self.store_plain(catalog, columns, trail.alike_inserted(project, jobs, ids[0])):
-                    return [Inserted(identifier) for identifier in ids]
-            except StoreUnavailable:
-                tries = 1
-        return await self._insert_patiently([(project, one, identifier) for one, identifier in zip(jobs, ids, strict=True)], tries)
+        target = by_kind[kind]
+        if isinstance(target, NotFound) or refusal(jobs.longest(), target[0]) is not None:
+            return False
+        queue, lane = target
+        budget = job.max_attempts or queue.settings.max_attempts
+        columns: list[list[Any]] = [
+            ids,
+            fences,
+            [lane] * len(ids),
+            [budget] * len(ids),
+            [payload.decode() for payload in jobs.payloads],
+        ]
+        return await self.store_plain(catalog, columns, trail.alike_inserted(project, jobs, ids[0]))
 
     async def _insert(self, wanted: list[tuple[int, NewJob]], turn: asyncio.Lock | None = None) -> list[Answer]:
         fresh = self.mint.many(len(wanted))

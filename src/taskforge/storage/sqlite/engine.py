@@ -135,16 +135,23 @@ class SqliteEngine:
     async def claim(self, claim: Claim) -> list[Claimed]:
         claimed: list[Claimed] = []
         wait: float | None = None
-        offer = self._offers.pop(claim.incarnation, None)
-        if offer is not None and not self._writer.retract(offer):
-            claimed, wait = await asyncio.shield(offer.future)
+        offer = self._offers.get(claim.incarnation)
+        if offer is not None:
+            taken_up = not self._writer.retract(offer)
+            if taken_up:
+                await asyncio.wait([offer.future])  # whoever is cancelled meanwhile leaves it to the next claim
+            self._offers.pop(claim.incarnation, None)
+            if taken_up:
+                claimed, wait = offer.future.result()
         if not claimed and claim.limit > 0:
             claimed, wait = await self._writer.submit(lambda transaction: claims.claim(transaction, claim), lazy=not claim.remote)
         if wait is not None:
             self._signals.wake_in(wait)
         elif claim.standing and len(claimed) < claim.limit:
             rest = msgspec.structs.replace(claim, limit=claim.limit - len(claimed))
-            self._offers[claim.incarnation] = self._writer.offer(lambda transaction: claims.claim(transaction, rest))
+            self._offers[claim.incarnation] = self._writer.offer(
+                lambda transaction: claims.claim(transaction, rest), otherwise=([], None)
+            )
         return claimed
 
     async def finish(self, finishes: Sequence[Finish], *, lapsed: bool = False) -> list[Lost]:

@@ -62,6 +62,7 @@ class Signals:
 
     def _begin(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self._calling = False
         if hasattr(socket, "AF_UNIX"):
             with contextlib.suppress(OSError, NotImplementedError):
                 self._bind(self._loop)

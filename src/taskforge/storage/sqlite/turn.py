@@ -6,6 +6,7 @@ So whoever wants to write goes through a queue first: the bytes of a small file 
 last, moves up as places become free, and keeps the first until it holds the write lock.
 """
 
+import contextlib
 import importlib
 import os
 import sqlite3
@@ -66,7 +67,7 @@ class Turn:
             return True
         try:
             if self._file is None:
-                self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
             fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, count, place)
         except (BlockingIOError, PermissionError):
             return self._file is None
@@ -76,4 +77,5 @@ class Turn:
 
     def _leave(self, place: int, count: int = 1) -> None:
         if self._file is not None:
-            fcntl.lockf(self._file, fcntl.LOCK_UN, count, place)
+            with contextlib.suppress(OSError):
+                fcntl.lockf(self._file, fcntl.LOCK_UN, count, place)

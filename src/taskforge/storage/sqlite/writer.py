@@ -39,13 +39,14 @@ LARGE = 200  # items; such a call gains nothing by being joined, and loses what 
 class Call:
     """One caller's wish. Neighbouring calls with the same `work` and a list of `items` become one piece of work."""
 
-    __slots__ = ("error", "future", "items", "lazy", "result", "work")
+    __slots__ = ("error", "future", "items", "lazy", "otherwise", "result", "work")
 
     def __init__(self, work: Callable[..., Any], items: Sequence[Any] | None, future: "asyncio.Future[Any]", *, lazy: bool) -> None:
         self.work = work
         self.items = items
         self.future = future
         self.lazy = lazy
+        self.otherwise: Any = None  # an offer's answer when the transaction that took it up came to nothing
         self.result: Any = None
         self.error: BaseException | None = None
 
@@ -97,9 +98,10 @@ class Writer:
             self._queue.put(Call(work, items, future, lazy=lazy))
         return future
 
-    def offer(self, work: Callable[[Transaction], T]) -> Call:
-        """Work for the next transaction that makes jobs claimable."""
+    def offer(self, work: Callable[[Transaction], Any], otherwise: Any) -> Call:
+        """Work for the next transaction that makes jobs claimable; `otherwise` is the answer when that one fails."""
         call = Call(work, None, asyncio.get_running_loop().create_future(), lazy=True)
+        call.otherwise = otherwise
         with self._lock:
             self._offers.append(call)
         return call
@@ -158,9 +160,12 @@ class Writer:
                     break
                 except BaseException as error:  # noqa: BLE001 - whatever it is, every caller must hear of it
                     self._roll_back(broken=is_away(error) or not isinstance(error, sqlite3.Error))
-                    self._put_back_offers()
                     if is_busy(error) and attempt + 1 < BUSY_TRIES:
+                        self._put_back_offers()
                         continue
+                    for call in self._taken:
+                        # Somebody may be waiting for it already, and there may be no next transaction.
+                        call.error, call.result = None, call.otherwise
                     for call in calls:
                         call.error = StoreUnavailable(f"SQLite does not serve just now: {error}")
                         call.error.__cause__ = error

@@ -32,12 +32,13 @@ facts as materialized (
     where id = any (array(select job from moved))
       and id >= (select job from moved order by job limit 1) and id <= (select job from moved order by job desc limit 1)
 ),
+paired as materialized (
+    select m.*, j.payload, j.deadline, j.timeout_seconds as own_timeout, j.tags, j.trace
+    from moved m full join facts j on j.id = m.job
+),
 known as materialized (
-    select m.*, l.beat, l.gate, l.queue, coalesce(j.timeout_seconds, l.timeout) as timeout_seconds,
-        j.payload, j.deadline, j.tags, j.trace, (select now from clock) as now
-    from moved m
-    full join facts j on j.id = m.job
-    join lane l on l.number = m.lane
+    select p.*, l.beat, l.gate, l.queue, coalesce(p.own_timeout, l.timeout) as timeout_seconds, (select now from clock) as now
+    from paired p join lane l on l.number = p.lane
 ),
 placed as (
     insert into taskforge.running (fence, job, project, lane, queue, worker, attempt, max_attempts, crashes, keyed, turn, batch, claimed_at,

@@ -1,5 +1,6 @@
 -- Renew the lease of one incarnation, and with it its hold on every job it runs. Nothing comes back when the lease is already over.
--- It need not be on disk before the next one is: a disk that stands still ends no lease.
+-- It need not be on disk before the next one is: a disk that stands still ends no lease. Only a change of health is, for it raises the
+-- catalog's version, which must not be given twice.
 -- $1 incarnation · $2 lease seconds · $3 cpu · $4 memory · $5 healthy · $6 now (tests)
 with before as materialized (
     select healthy from taskforge.workers where incarnation = $1
@@ -7,7 +8,7 @@ with before as materialized (
 renewed as (
     update taskforge.workers w set lease_until = c.now + make_interval(secs => $2), heartbeat_at = c.now, updated_at = c.now,
         cpu_percent = $3, memory_bytes = $4, healthy = $5
-    from (select coalesce($6::timestamptz, statement_timestamp()) as now, set_config('synchronous_commit', 'off', true)) c
+    from (select coalesce($6::timestamptz, statement_timestamp()) as now, set_config('synchronous_commit', (select case when healthy = $5 then 'off' else 'on' end from before), true)) c
     where w.incarnation = $1 and w.lease_until > c.now
     returning w.drain_mode
 ),
