@@ -6,7 +6,7 @@
 -- `chosen` is put in from claim_one.sql or claim_many.sql.
 -- `ctid = any(array(…))` and the lateral subqueries pin the plan to index and tid scans: as joins they become hash joins that walk every
 -- dead row of earlier batches. The facts are found in one go, an index scan for all of them in the partitions that may hold them, and joined
--- in full: that cannot become a nested loop, and a job without facts would still move, not vanish.
+-- in full, after all else: that cannot become a nested loop, and a job without facts would still move, not vanish.
 with clock as materialized (
     select coalesce($3::timestamptz, statement_timestamp()) as now
 ),
@@ -32,13 +32,11 @@ facts as materialized (
     where id = any (array(select job from moved))
       and id >= (select job from moved order by job limit 1) and id <= (select job from moved order by job desc limit 1)
 ),
-paired as materialized (
-    select m.*, j.payload, j.deadline, j.timeout_seconds as own_timeout, j.tags, j.trace
-    from moved m full join facts j on j.id = m.job
-),
 known as materialized (
-    select p.*, l.beat, l.gate, l.queue, coalesce(p.own_timeout, l.timeout) as timeout_seconds, (select now from clock) as now
-    from paired p join lane l on l.number = p.lane
+    select m.*, l.beat, l.gate, l.queue, coalesce(j.timeout_seconds, l.timeout) as timeout_seconds,
+        j.payload, j.deadline, j.tags, j.trace, (select now from clock) as now
+    from (moved m join lane l on l.number = m.lane)
+    full join facts j on j.id = m.job
 ),
 placed as (
     insert into taskforge.running (fence, job, project, lane, queue, worker, attempt, max_attempts, crashes, keyed, turn, batch, claimed_at,
