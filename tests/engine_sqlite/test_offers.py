@@ -63,25 +63,40 @@ async def test_a_lease_that_is_over_spoils_no_insert(engine: SqliteEngine) -> No
         await engine.claim(Claim(worker, 2, standing=True))
 
 
+class Held:
+    """Holds up the next transaction that takes up offers, after it did, until it is told to go on, or to fail."""
+
+    def __init__(self, engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._take_up = engine._writer._take_up_offers
+        self._reached, self._going_on = threading.Event(), threading.Event()
+        self._fails = False
+        monkeypatch.setattr(engine._writer, "_take_up_offers", self._act)
+
+    def _act(self, *arguments: Any) -> None:
+        self._take_up(*arguments)
+        self._reached.set()
+        self._going_on.wait(10)
+        if self._fails:
+            raise sqlite3.OperationalError("the disk is gone")
+
+    async def reached(self) -> None:
+        assert await asyncio.to_thread(self._reached.wait, 10)
+
+    def go_on(self, *, fails: bool) -> None:
+        self._fails = fails
+        self._going_on.set()
+
+
 async def test_a_transaction_that_fails_answers_whoever_waits(engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """The disk may be full while a worker stops: it must not wait for an insert that never comes."""
     worker = (await engine.register(1, NewWorker(name="one"), 60)).incarnation
     assert await engine.claim(Claim(worker, 2, standing=True)) == []
-    writer, taken_up, failing = engine._writer, threading.Event(), threading.Event()
-    take_up = writer._take_up_offers
-
-    def fail(*arguments: Any) -> None:
-        take_up(*arguments)
-        taken_up.set()
-        failing.wait(10)
-        raise sqlite3.OperationalError("the disk is gone")
-
-    monkeypatch.setattr(writer, "_take_up_offers", fail)
+    held = Held(engine, monkeypatch)
     inserting = asyncio.ensure_future(_insert(engine, 1))
-    await asyncio.to_thread(taken_up.wait, 10)
+    await held.reached()
     asking = asyncio.ensure_future(engine.claim(Claim(worker, 0)))
     await asyncio.sleep(0.05)
-    failing.set()
+    held.go_on(fails=True)
     assert await asyncio.wait_for(asking, 5) == []
     with pytest.raises(StoreUnavailable):
         await inserting
@@ -97,21 +112,13 @@ async def test_an_answer_that_was_not_waited_for_comes_with_the_next_claim(
 ) -> None:
     worker = (await engine.register(1, NewWorker(name="one"), 60)).incarnation
     assert await engine.claim(Claim(worker, 2, standing=True)) == []
-    writer, taken_up, going_on = engine._writer, threading.Event(), threading.Event()
-    take_up = writer._take_up_offers
-
-    def slowly(*arguments: Any) -> None:
-        take_up(*arguments)
-        taken_up.set()
-        going_on.wait(10)
-
-    monkeypatch.setattr(writer, "_take_up_offers", slowly)
+    held = Held(engine, monkeypatch)
     inserting = asyncio.ensure_future(_insert(engine, 1))
-    await asyncio.to_thread(taken_up.wait, 10)
+    await held.reached()
     asking = asyncio.ensure_future(engine.claim(Claim(worker, 0)))
     await asyncio.sleep(0.05)
     asking.cancel()
-    going_on.set()
+    held.go_on(fails=False)
     await inserting
     assert await _payloads(engine, Claim(worker, 0)) == [b"0"]
 

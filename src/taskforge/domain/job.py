@@ -104,6 +104,10 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
         return hashlib.sha256(msgspec.json.encode(body) + self.payload).digest()
 
 
+LARGE_CALL = 200
+"""So many jobs gain nothing by sharing a statement with other calls, and lose what is known of jobs that are alike."""
+
+
 class Alike(Sequence[NewJob]):
     """Jobs that differ in their payloads alone. Engines that know of it store them column by column, half of the work."""
 

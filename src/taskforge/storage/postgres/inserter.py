@@ -10,12 +10,11 @@ from uuid import UUID
 
 from taskforge.domain import trail
 from taskforge.domain.errors import NotFound, StoreUnavailable
-from taskforge.domain.job import Alike, Inserted, NewJob, Refused, refusal
+from taskforge.domain.job import LARGE_CALL, Alike, Inserted, NewJob, Refused, refusal
 from taskforge.storage.postgres import codec
 from taskforge.storage.postgres.storer import VERSION, Answer, Storer, Target, Wanted, columns_of
 
 MOST_IN_ONE_STATEMENT = 5_000
-LARGE = 200
 TRIES = 3
 
 
@@ -71,10 +70,7 @@ class Inserter(Storer):
         try:
             group = [self._queued.popleft()]
             size = len(group[0][1])
-            # Sharing is for small calls: what is large and alike is quicker by itself.
-            while self._queued and size + len(self._queued[0][1]) <= MOST_IN_ONE_STATEMENT and not _stands_alone(group[0][1]):
-                if _stands_alone(self._queued[0][1]):
-                    break
+            while self._queued and max(len(group[0][1]), len(self._queued[0][1])) < LARGE_CALL and size < MOST_IN_ONE_STATEMENT:
                 group.append(self._queued.popleft())
                 size += len(group[-1][1])
             try:
@@ -205,10 +201,6 @@ class Inserter(Storer):
                     self.signals.send()
                 return answers
             newer_than = catalog.version
-
-
-def _stands_alone(jobs: Sequence[NewJob]) -> bool:
-    return type(jobs) is Alike and len(jobs) >= LARGE
 
 
 def _stored(jobs: list[Wanted], answers: list[Answer]) -> Iterator[Wanted]:

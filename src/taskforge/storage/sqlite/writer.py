@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from taskforge.domain.errors import StoreUnavailable
+from taskforge.domain.job import LARGE_CALL
 from taskforge.storage.sqlite.connection import connect_writer, is_away, is_busy, translated
 from taskforge.storage.sqlite.keeper import Keeper
 from taskforge.storage.sqlite.transaction import Stamp, Transaction
@@ -33,7 +34,6 @@ BUSY_TRIES = 3
 # A group stops taking calls after this long, so that its first caller and other processes do not wait for a whole backlog.
 GROUP_SECONDS = 0.02
 JOINED_AT_MOST = 2_000
-LARGE = 200  # items; such a call gains nothing by being joined, and loses what it knows of jobs that are alike
 
 
 class Call:
@@ -282,10 +282,10 @@ def _joined(calls: list[Call], start: int) -> list[Call]:
     """The call at `start`, with the neighbours behind it that ask for the same work on other items."""
     first = calls[start]
     joined = [first]
-    if first.items is not None and len(first.items) < LARGE:
+    if first.items is not None and len(first.items) < LARGE_CALL:
         size = len(first.items)
         for call in calls[start + 1 :]:
-            if call.work is not first.work or call.items is None or len(call.items) >= LARGE or size > JOINED_AT_MOST:
+            if call.work is not first.work or call.items is None or len(call.items) >= LARGE_CALL or size > JOINED_AT_MOST:
                 break
             joined.append(call)
             size += len(call.items)

@@ -8,7 +8,10 @@ with before as materialized (
 renewed as (
     update taskforge.workers w set lease_until = c.now + make_interval(secs => $2), heartbeat_at = c.now, updated_at = c.now,
         cpu_percent = $3, memory_bytes = $4, healthy = $5
-    from (select coalesce($6::timestamptz, statement_timestamp()) as now, set_config('synchronous_commit', (select case when healthy = $5 then 'off' else 'on' end from before), true)) c
+    from (
+        select coalesce($6::timestamptz, statement_timestamp()) as now,
+            set_config('synchronous_commit', (select case when healthy = $5 then 'off' else 'on' end from before), true)
+    ) c
     where w.incarnation = $1 and w.lease_until > c.now
     returning w.drain_mode
 ),
