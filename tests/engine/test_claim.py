@@ -1,10 +1,11 @@
+from collections import Counter
 from uuid import UUID, uuid4
 
 import pytest
 
 from taskforge.domain.errors import LeaseLost
 from taskforge.domain.ids import epoch_of, job_of
-from taskforge.domain.job import JobStatus, new_job
+from taskforge.domain.job import Inserted, JobStatus, new_job
 from taskforge.domain.outcome import HandBack, Retry, Skip
 from taskforge.domain.worker import Sample, UpdateWorker
 from taskforge.storage.engine import Claim, Engine
@@ -287,6 +288,34 @@ async def test_claims_over_many_lanes_miss_nothing_and_keep_order(world: World) 
     while claimed := await world.claim_jobs(worker, 25):
         got += claimed
     assert got == jobs
+
+
+async def test_claims_of_less_than_a_hundred_are_exact_however_uneven_the_lanes(world: World) -> None:
+    jobs: list[UUID] = []
+    for job_type in ("old", "young", "youngest"):
+        jobs += [
+            answer.job for answer in await world.insert(*[new_job("default", job_type, None)] * 90) if isinstance(answer, Inserted)
+        ]
+        world.clock.advance(0.001)
+    worker = await world.worker()
+    assert [job for _ in range(3) for job in await world.claim_jobs(worker, 90)] == jobs
+
+
+async def test_large_claims_keep_priorities_and_let_nobody_wait_for_much_longer(world: World) -> None:
+    urgent = await world.enqueue_many(300, priority=5)
+    for job_type in ("old", "young", "youngest"):
+        await world.insert(*[new_job("default", job_type, None)] * 500)
+        world.clock.advance(0.001)
+    worker = await world.worker()
+    assert await world.claim_jobs(worker, 200) == urgent[:200]
+    taken: list[str] = []
+    while claimed := await world.claim(worker, 200):
+        taken += [job.job_type for job in claimed]
+    assert Counter(taken) == {"work": 100, "old": 500, "young": 500, "youngest": 500}
+    last = {job_type: len(taken) - taken[::-1].index(job_type) for job_type in set(taken)}
+    assert last["work"] == 100
+    assert last["old"] <= 600 + 2 * 200
+    assert last["young"] <= 1_100 + 2 * 200
 
 
 async def test_a_limit_of_nothing_takes_nothing(world: World) -> None:

@@ -183,10 +183,12 @@ def test_slow_claims_seek_past_what_is_dead_and_look_back_now_and_then() -> None
 def test_many_lanes_are_asked_for_what_they_lately_gave() -> None:
     reach = Reach()
     lanes = list(range(100))
-    assert reach.ask(lanes, 500, 0.0)[1] == [10] * 100
-    reach.learn([(7, turn) for turn in range(10)], 0.0, 0.001)
-    most = reach.ask(lanes, 500, 0.0)[1]
-    assert most[7] == 20
-    assert most[8] == 10
-    reach.learn([(7, turn) for turn in range(400)], 0.0, 0.001)
-    assert reach.ask(lanes, 500, 0.0)[1][7] == 500
+    assert reach.ask(lanes, 1_000, 0.0)[1] == [14] * 100
+    reach.learn([(7, turn) for turn in range(14)], 0.0, 0.001)
+    most = reach.ask(lanes, 1_000, 0.0)[1]
+    assert (most[7], most[8]) == (37, 14)
+    reach.learn([(7, turn) for turn in range(800)], 0.0, 0.001)
+    assert reach.ask(lanes, 1_000, 0.0)[1][7] == 1_000
+    reach.ask(lanes, 10, 0.0)
+    reach.learn([(7, 801), (8, 802)], 0.0, 0.001)
+    assert reach.ask(lanes, 1_000, 0.0)[1][7:9] == [1_000, 14]  # a small claim does not make it forget the large ones at once

@@ -50,7 +50,7 @@ TRANSITIONS: Mapping[JobStatus | None, frozenset[JobStatus | None]] = {
 }
 
 
-class NewJob(msgspec.Struct, frozen=True, kw_only=True):
+class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A job as asked for. Build it with `new_job`, which checks every rule; the engine checks the queue's."""
 
     queue: str
@@ -210,7 +210,7 @@ def check_tags(tags: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(rules.text(f"tags[{index}]", tag, most=100) for index, tag in enumerate(tags)))
 
 
-class Inserted(msgspec.Struct, frozen=True):
+class Inserted(msgspec.Struct, frozen=True, gc=False):
     """The answer to one insert: the job's id, and whether it was already there under the same key."""
 
     job: UUID
@@ -278,7 +278,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     cancel_requested: bool = False
 
 
-class Claimed(msgspec.Struct, frozen=True):
+class Claimed(msgspec.Struct, frozen=True, gc=False):
     """A job in a worker's hands: what the handler needs, and the fence every write about it must carry."""
 
     fence: UUID

@@ -1,7 +1,7 @@
 """What came of an attempt, and what follows from it. `decide` is the only place where that is chosen: the worker, the rescuer and
 the timeout keeper all call it, and the engine only carries out what it says."""
 
-from typing import assert_never
+from typing import assert_never, final
 from uuid import UUID
 
 import msgspec
@@ -13,7 +13,8 @@ from taskforge.domain.queue import QueueSettings
 # --- What a handler, or the lack of one, reports -------------------------------------------------------------------------------
 
 
-class Success(msgspec.Struct, frozen=True):
+@final
+class Success(msgspec.Struct, frozen=True, gc=False):
     result: bytes | None = None
 
 
@@ -69,9 +70,8 @@ class DeadlinePassed(msgspec.Struct, frozen=True):
     pass
 
 
-Outcome = (
-    Success
-    | Failure
+Unsuccessful = (
+    Failure
     | TimedOut
     | HeartbeatMissed
     | Crashed
@@ -83,11 +83,12 @@ Outcome = (
     | HandBackOutcome
     | DeadlinePassed
 )
+Outcome = Success | Unsuccessful
 
 # --- What the engine then does -------------------------------------------------------------------------------------------------
 
 
-class Succeed(msgspec.Struct, frozen=True):
+class Succeed(msgspec.Struct, frozen=True, gc=False):
     result: bytes | None = None
 
 
@@ -137,7 +138,7 @@ def is_ending(transition: Transition) -> bool:
     return type(transition) in _ENDINGS
 
 
-class Finish(msgspec.Struct, frozen=True):
+class Finish(msgspec.Struct, frozen=True, gc=False):
     """One fenced transition; `ran` is how many seconds the handler ran, None when it never started or nobody knows."""
 
     fence: UUID
@@ -152,7 +153,7 @@ class Lost(msgspec.Struct, frozen=True):
     cancel_requested: bool = False
 
 
-class Attempt(msgspec.Struct, frozen=True):
+class Attempt(msgspec.Struct, frozen=True, gc=False):
     """What `decide` must know of the job: its numbers, this attempt and its crashes before it included."""
 
     attempt: int
@@ -165,6 +166,8 @@ class Attempt(msgspec.Struct, frozen=True):
 
 def decide(job: Attempt, outcome: Outcome, policy: QueueSettings, chance: float) -> Transition:
     """Choose what follows. `chance` in [0, 1) is the caller's random draw for jitter."""
+    if type(outcome) is Success:
+        return Succeed(outcome.result)  # most of them; matching goes through the checks of abstract classes
     transition = _choose(job, outcome, policy, chance)
     if is_ending(transition):
         return transition
@@ -177,10 +180,8 @@ def decide(job: Attempt, outcome: Outcome, policy: QueueSettings, chance: float)
     return transition
 
 
-def _choose(job: Attempt, outcome: Outcome, policy: QueueSettings, chance: float) -> Transition:
+def _choose(job: Attempt, outcome: Unsuccessful, policy: QueueSettings, chance: float) -> Transition:
     match outcome:
-        case Success(result):
-            return Succeed(result)
         case Failure(error):
             return _again(job, error, policy, policy.retry_policy.wait(job.attempt, chance))
         case TimedOut(seconds):

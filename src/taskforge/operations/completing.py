@@ -13,7 +13,7 @@ from taskforge.domain.queue import QueueSettings
 from taskforge.storage.engine import Engine
 
 
-class Ended(msgspec.Struct, frozen=True):
+class Ended(msgspec.Struct, frozen=True, gc=False):
     """An attempt that came to an end, with what `decide` must know of it."""
 
     fence: UUID

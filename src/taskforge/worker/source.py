@@ -16,7 +16,7 @@ from taskforge.operations.completing import Ended, complete
 from taskforge.storage.engine import Claim, Engine
 
 
-class Completion(msgspec.Struct, frozen=True):
+class Completion(msgspec.Struct, frozen=True, gc=False):
     job: Claimed
     outcome: Outcome
     ran: float | None = None

@@ -1,6 +1,7 @@
 -- Which rows a claim takes from several lanes: by tier and turn over all of them.
 -- Where $10 cuts a lane off short of what could be taken from it, only what sorts before the cut is taken: the order stays exact without
--- reading $4 rows of every lane.
+-- reading $4 rows of every lane. A claim of 100 jobs or more is exact by tier alone: its jobs start together, and the oldest of those that a
+-- cut left behind are first in the next claim, which reads more of their lane.
 candidate as materialized (
     select l.number, l.tier, l.most, l.gate, l.cap, r.place, r.turn
     from lane l cross join lateral (
@@ -12,17 +13,20 @@ candidate as materialized (
     ) r
 ),
 horizon as materialized (
-    select tier, max(turn) as turn from candidate group by number, tier, most, cap
+    select tier, case when $4 < 100 then max(turn) end as turn from candidate group by number, tier, most, cap
     having count(*) >= most and most < least($4, cap) order by 1, 2 limit 1
 ),
+ranked as (
+    select place, tier, turn from candidate where cap is null
+    union all
+    select place, tier, turn
+    from (select place, tier, turn, cap, row_number() over (partition by gate order by tier, turn) as position from candidate where cap is not null) c
+    where c.position <= c.cap
+),
 chosen as (
-    select c.place
-    from (
-        select place, tier, turn, cap, row_number() over (partition by gate order by tier, turn) as position
-        from candidate
-        where not exists (select from horizon)
-           or (tier, turn) <= ((select tier from horizon), (select turn from horizon))
-    ) c
-    where c.cap is null or c.position <= c.cap
+    select c.place from ranked c
+    where (select $4 >= 100 and min(tier) = max(tier) from lane)
+       or not exists (select from horizon)
+       or (c.tier, c.turn) <= ((select tier from horizon), coalesce((select turn from horizon), c.turn))
     order by c.tier, c.turn limit $4
 )
