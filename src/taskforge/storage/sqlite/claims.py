@@ -1,8 +1,8 @@
 """Hands jobs to workers: merges the lanes a worker may take, best tier first, then by turn, within the limits of their queues."""
 
-import heapq
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 
 from taskforge.domain.ids import uuid_from_bytes
@@ -15,8 +15,8 @@ from taskforge.storage.sqlite.gates import Gates
 from taskforge.storage.sqlite.keeper import Reach, sql
 from taskforge.storage.sqlite.transaction import Transaction
 
-Share = tuple[OpenLane, int, bytes]
-"""A lane, and turn and fence of the last job to take from it."""
+Stand = tuple[int, bytes, int]
+"""Where a job stands: turn, fence, and the index of its lane."""
 Taken = tuple[int, bytes, Claimed]
 """A job as the caller gets it, behind what it is sorted by: turn and fence."""
 
@@ -59,85 +59,75 @@ class Claimer:
     def _take_tier(self, heads: list[tuple[int, OpenLane]], limit: int) -> list[Claimed]:
         if len(heads) == 1:
             lane = heads[0][1]
-            return [job for _, _, job in self._take(lane, self._gates.room(lane, limit))]
-        taken = [one for shares in self._shares(heads, limit) for one in self._take_shares(shares)]
+            return [job for _, _, job in self._take([(lane, self._gates.room(lane, limit))])]
+        counts = Counter(map(itemgetter(2), self._merged(heads, limit)))
+        taken = self._take([(heads[index][1], count) for index, count in counts.items()])
         taken.sort(key=itemgetter(0, 1))
         return [job for _, _, job in taken]
 
-    def _shares(self, heads: list[tuple[int, OpenLane]], limit: int) -> Iterable[list[Share]]:
-        """What each lane of one tier gives when they are merged by turn, up to its last job, by queue. A lane is read in pieces,
-        once its turn comes."""
-        piece = limit * 5 // 4 // len(heads) + 4
-        gated = [lane.settings.is_gated for _, lane in heads]
-        last: list[tuple[int, bytes] | None] = [None] * len(heads)
-        merged: list[tuple[int, bytes, int, Iterator[tuple[int, bytes]] | None]] = [
-            (turn, b"", index, None) for index, (turn, _) in enumerate(heads)
-        ]
-        heapq.heapify(merged)
-        left = limit
-        while merged and left > 0:
-            turn, fence, index, turns = merged[0]
-            if gated[index] and not self._gates.room(heads[index][1], 1):
-                heapq.heappop(merged)
-                continue
-            if turns is None:
-                turns = self._turns(heads[index][1], piece)
-            else:
-                last[index] = (turn, fence)
-                left -= 1
-                if gated[index]:
-                    self._gates.use(heads[index][1], 1)
-            following = next(turns, None)
-            if following is None:
-                heapq.heappop(merged)
-            else:
-                heapq.heapreplace(merged, (*following, index, turns))
-        shares: dict[int, list[Share]] = {}
-        for (_, lane), bound in zip(heads, last, strict=True):
-            if bound is not None:
-                shares.setdefault(lane.queue, []).append((lane, *bound))
-        return shares.values()
+    def _merged(self, heads: list[tuple[int, OpenLane]], limit: int) -> list[Stand]:
+        """The first jobs of the lanes of one tier, merged by turn. Lanes are read in pieces, and no further than they count; those
+        of a limited queue are merged among themselves first, as far as the limit lets them. Sorting what is sorted but for a new
+        piece takes a sixth of the time in which a heap merges it job by job."""
+        size = limit * 5 // 4 // len(heads) + 4
+        unlimited: list[Stand] = []
+        limited: dict[int, list[Stand]] = {}
+        reading = [(turn, b"", index, self._pieces(lane, size)) for index, (turn, lane) in enumerate(heads)]
+        reading.sort(key=itemgetter(0))
+        while reading:
+            further = []
+            for turn, fence, index, pieces in reading:
+                lane = heads[index][1]
+                most = self._gates.room(lane, limit)
+                stands = limited.setdefault(lane.queue, []) if lane.settings.is_gated else unlimited
+                if most <= 0 or _is_beyond(turn, fence, stands, most) or _is_beyond(turn, fence, unlimited, limit):
+                    continue
+                piece = next(pieces, None)
+                if piece:
+                    stands += [(*row, index) for row in piece]
+                    stands.sort()
+                    del stands[most:]
+                    further.append((*piece[-1], index, pieces))
+            reading = further
+        return sorted(chain(unlimited, *limited.values()))[:limit]
 
-    def _turns(self, lane: OpenLane, piece: int) -> Iterator[tuple[int, bytes]]:
+    def _pieces(self, lane: OpenLane, size: int) -> Iterator[list[tuple[int, bytes]]]:
         """(turn, fence) of a lane's jobs in order. Each piece is read to its end: no cursor stays open across the deletes."""
         turn, fence = -1, b""
         while True:
-            rows = self._transaction.execute(sql("turns"), (lane.number, turn, fence, self._worker, piece)).fetchall()
-            yield from rows
-            if len(rows) < piece:
+            rows = self._transaction.execute(sql("turns"), (lane.number, turn, fence, self._worker, size)).fetchall()
+            if rows:
+                yield rows
+            if len(rows) < size:
                 return
             turn, fence = rows[-1]
 
-    def _take(self, lane: OpenLane, limit: int) -> list[Taken]:
-        """Move the first jobs of a lane from ready to running. Per job: 1.4 µs to read, 1.4 to write, 0.5 to delete; carried back
-        row by row (executemany) the write alone is 3.9."""
-        if limit <= 0:
-            return []
-        execute = self._transaction.execute
-        rows: list[Row] = execute(sql("take"), (lane.number, self._worker, limit)).fetchall()
-        if not rows:
-            return []
-        fence, turn = rows[-1][:2]
-        # Facts that matter here are rare; where no job has any, the second visit to the facts is spared (1.1 against 1.7 µs a job).
-        statement = sql("take_into") if any(row[5] is not None or row[6] is not None for row in rows) else sql("take_into_plain")
-        head = (lane.number, turn, fence, self._worker)
-        moved = execute(statement, (*head, *self._terms(lane))).rowcount
-        gone = execute(sql("take_from"), head).rowcount
-        _check(len(rows), moved, gone)
-        self._gates.use(lane, len(rows))
-        return self._claimed(lane, rows)
-
-    def _take_shares(self, shares: list[Share]) -> list[Taken]:
-        """The same for several lanes of one queue, up to the last job of each: three statements, whatever their number."""
-        execute = self._transaction.execute
-        lanes = codec.json([(lane.number, turn) for lane, turn, _ in shares])
-        arguments = (lanes, b"".join([fence for _, _, fence in shares]), self._worker)
-        rows = execute(sql("take_many"), arguments).fetchall()
-        moved = execute(sql("take_many_into"), (*arguments, *self._terms(shares[0][0]))).rowcount
-        gone = execute(sql("leave_ready"), (b"".join([row[0] for row in rows]), codec.positions(len(rows)))).rowcount
-        _check(len(rows), moved, gone)
-        by_lane = groupby(rows, key=itemgetter(10))
-        return [one for index, of_lane in by_lane for one in self._claimed(shares[index][0], [row[:10] for row in of_lane])]
+    def _take(self, shares: Iterable[tuple[OpenLane, int]]) -> list[Taken]:
+        """Move the first jobs of each lane from ready to running. Per job: 1.4 µs to read, 1.4 to write, 0.5 to delete; carried
+        back row by row the write alone is 3.9."""
+        taken: list[Taken] = []
+        plain: list[Row] = []
+        full: list[Row] = []
+        for lane, count in shares:
+            if count <= 0:
+                continue
+            rows: list[Row] = self._transaction.execute(sql("take"), (lane.number, self._worker, count)).fetchall()
+            if not rows:
+                continue
+            fence, turn = rows[-1][:2]
+            # Facts that matter here are rare; where no job has any, a second visit to them is spared (1.1 against 1.7 µs a job).
+            has_facts = any(row[5] is not None or row[6] is not None for row in rows)
+            (full if has_facts else plain).append((lane.number, turn, fence, self._worker, *self._terms(lane)))
+            self._gates.use(lane, len(rows))
+            taken += self._claimed(lane, rows)
+        moved = gone = 0
+        for name, lanes in (("take_into_plain", plain), ("take_into", full)):
+            if lanes:
+                moved += self._transaction.executemany(sql(name), lanes).rowcount
+                gone += self._transaction.executemany(sql("take_from"), [lane[:4] for lane in lanes]).rowcount
+        if not len(taken) == moved == gone:
+            raise AssertionError(f"a claim read {len(taken)} jobs, put {moved} into running and took {gone} from ready")
+        return taken
 
     def _terms(self, lane: OpenLane) -> tuple[bytes, int, float, float | None, int | None]:
         """Under what a job of this lane's queue runs."""
@@ -174,6 +164,6 @@ class Claimer:
         ]
 
 
-def _check(read: int, moved: int, gone: int) -> None:
-    if not read == moved == gone:
-        raise AssertionError(f"a claim read {read} jobs, put {moved} into running and took {gone} from ready")
+def _is_beyond(turn: int, fence: bytes, stands: list[Stand], most: int) -> bool:
+    """Whether nothing behind this turn and fence can be among the first `most`."""
+    return len(stands) >= most and (turn, fence) > stands[-1][:2]
