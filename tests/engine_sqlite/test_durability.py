@@ -159,15 +159,19 @@ async def main():
     if not await engine.queues([1]):
         await engine.change_queue(1, CreateQueue(name="default"))
     worker = await engine.register(1, NewWorker(name="one"), 60)
+    if sys.argv[4] == "standing":
+        assert not await engine.claim(Claim(worker.incarnation, 1, standing=True))
     os.write(1, b"ready\\n")
     for number in range(int(sys.argv[2])):
         try:
             [answer] = await engine.insert(1, [new_job("default", "work", number)])
             os.write(1, f"+{answer.job}\\n".encode())
-            if number % 2:
-                [job, *_] = await engine.claim(Claim(worker.incarnation, 1))
+            if sys.argv[4] == "standing" or number % 2:
+                [job, *_] = await engine.claim(Claim(worker.incarnation, 1, standing=sys.argv[4] == "standing"))
                 assert not await engine.finish([Finish(job.fence, Succeed(None))])
                 os.write(1, f"*{answer.job}\\n".encode())
+                if sys.argv[4] == "standing":
+                    assert not await engine.claim(Claim(worker.incarnation, 1, standing=True))
         except StoreUnavailable:
             os.write(1, b"refused\\n")
     await engine.close()
@@ -178,11 +182,15 @@ needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace
 
 
 @needs_strace
-@pytest.mark.parametrize("durable", ["durable", "quick"])
-async def test_every_acknowledgement_comes_after_an_fsync(durable: str, path: Path, tmp_path: Path, child: type[Child]) -> None:
+@pytest.mark.parametrize(
+    ("durable", "claims"), [("durable", "plain"), ("durable", "standing"), ("quick", "plain"), ("quick", "standing")]
+)
+async def test_every_acknowledgement_comes_after_an_fsync(
+    durable: str, claims: str, path: Path, tmp_path: Path, child: type[Child]
+) -> None:
     count, trace = 200, tmp_path / "trace"
     under = ("strace", "-f", "-qq", "-e", "trace=fsync,fdatasync,write,pwrite64", "-e", "signal=none", "-s", "48", "-o", str(trace))
-    writer = child(INSERT_SOME, path, count, durable, under=under)
+    writer = child(INSERT_SOME, path, count, durable, claims, under=under)
     code, complaints = await asyncio.to_thread(writer.wait)
     assert (code, complaints) == (0, "")
     covered = acknowledged = 0
@@ -196,23 +204,24 @@ async def test_every_acknowledgement_comes_after_an_fsync(durable: str, path: Pa
             acknowledged += 1
             covered += synced
             synced = False  # the next one needs an fsync of its own
-    count += count // 2  # every second job was claimed, which needs none, and finished
+    count += count if claims == "standing" else count // 2  # so many were claimed, which needs none, and finished
     assert acknowledged == count
     if durable == "durable":
         assert covered == count, f"{count - covered} of {count} were acknowledged before their fsync"
     else:
         assert covered < count // 2, "the trace would not notice a missing fsync"
-    print(f"R9 ({durable}): {covered}/{count} after an fsync")
+    print(f"R9 ({durable}, {claims} claims): {covered}/{count} after an fsync")
 
 
 @needs_strace
-async def test_an_fsync_that_fails_is_never_an_acknowledgement(path: Path, child: type[Child]) -> None:
-    opened = child(INSERT_SOME, path, 0, "durable")
+@pytest.mark.parametrize("claims", ["plain", "standing"])
+async def test_an_fsync_that_fails_is_never_an_acknowledgement(claims: str, path: Path, child: type[Child]) -> None:
+    opened = child(INSERT_SOME, path, 0, "durable", "plain")
     assert await asyncio.to_thread(opened.wait) == (0, "")
     # From the 30th on every third fsync of the log fails.
     fault = "inject=fdatasync,fsync:error=EIO:when=30+3"
     under = ("strace", "-f", "-qq", "-e", "trace=fdatasync,fsync", "-e", fault, "-e", "signal=none", "-o", "/dev/null")
-    writer = child(INSERT_SOME, path, 150, "durable", under=under)
+    writer = child(INSERT_SOME, path, 150, "durable", claims, under=under)
     told = await asyncio.to_thread(writer.lines)
     code, complaints = await asyncio.to_thread(writer.wait)
     assert (code, complaints) == (0, "")

@@ -1,6 +1,7 @@
 """Standing claims: what an idle worker left with the writer is taken up by the next insert, once, and never by mistake."""
 
 import asyncio
+import errno
 import sqlite3
 import threading
 from pathlib import Path
@@ -13,6 +14,7 @@ from taskforge.domain.errors import LeaseLost, StoreUnavailable
 from taskforge.domain.job import new_job
 from taskforge.domain.worker import NewWorker
 from taskforge.storage.engine import Claim
+from taskforge.storage.sqlite import writer
 from taskforge.storage.sqlite.engine import SqliteEngine
 
 
@@ -61,6 +63,78 @@ async def test_a_lease_that_is_over_spoils_no_insert(engine: SqliteEngine) -> No
     assert (await engine.stats([1]))[0].pending == 2
     with pytest.raises(LeaseLost):
         await engine.claim(Claim(worker, 2, standing=True))
+
+
+class Disk:
+    """Holds up the forcing of the log, or lets it fail."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._force, self._works = writer._force, threading.Event()
+        self.fails = False
+        monkeypatch.setattr(writer, "_force", self._act)
+
+    def go_on(self, *, fails: bool = False) -> None:
+        self.fails = fails
+        self._works.set()
+
+    def _act(self, log: int) -> None:
+        self._works.wait(10)
+        if self.fails:
+            raise OSError(errno.EIO, "the disk is gone")
+        self._force(log)
+
+
+async def test_the_handler_starts_while_the_disk_works_and_the_caller_hears_when_it_has(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forge, started = TaskForge(f"sqlite:///{path}"), asyncio.Event()
+
+    @forge.job()
+    async def work() -> None:
+        started.set()
+
+    async with forge:
+        working = asyncio.create_task(forge.work())
+        await (await work.enqueue()).result(timeout=10)
+        await _idle(forge)
+        started.clear()
+        disk = Disk(monkeypatch)
+        enqueueing = asyncio.ensure_future(work.enqueue())
+        await asyncio.wait_for(started.wait(), 5)
+        await asyncio.sleep(0.05)
+        assert not enqueueing.done()
+        disk.go_on()
+        await (await asyncio.wait_for(enqueueing, 5)).result(timeout=10)
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+
+
+async def _idle(forge: TaskForge) -> None:
+    """Until the worker has left an offer again."""
+    engine = await forge.engine()
+    assert isinstance(engine, SqliteEngine)
+    async with asyncio.timeout(5):
+        while not engine._writer._offers:
+            await asyncio.sleep(0.005)
+
+
+async def test_a_disk_that_fails_then_acknowledges_nothing_and_what_follows_is_durable(
+    engine: SqliteEngine, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = (await engine.register(1, NewWorker(name="one"), 60)).incarnation
+    assert await engine.claim(Claim(worker, 1, standing=True)) == []
+    await engine.stats([1])  # a reader keeps the log open
+    Disk(monkeypatch).go_on(fails=True)
+    with pytest.raises(StoreUnavailable):
+        await _insert(engine, 1)
+    monkeypatch.undo()
+    log = Path(f"{path}-wal")
+    before = log.stat().st_size
+    await _insert(engine, 1)
+    assert 0 < log.stat().st_size < before  # a new log, without the part that may be a hole
+    assert (await engine.stats([1]))[0].processing == 1  # stored and claimed, only not known to be durable
+    assert await _payloads(engine, Claim(worker, 2)) == [b"0"]
+    assert await _payloads(engine, Claim(worker, 2)) == [b"0"]
 
 
 class Held:

@@ -42,13 +42,14 @@ class Held:
 def commits(engine: SqliteEngine) -> list[int]:
     """Notes the size of every group the writer commits from now on."""
     sizes: list[int] = []
-    settle = engine._writer._settle
+    write = engine._writer._write
 
-    def noted(calls: list[writer.Call], *, wakes: bool) -> None:
-        sizes.append(len(calls))
-        settle(calls, wakes=wakes)
+    def noted(calls: list[writer.Call]) -> tuple[int, bool, bool]:
+        done, *rest = write(calls)
+        sizes.append(done)
+        return done, *rest
 
-    engine._writer._settle = noted  # type: ignore[method-assign]
+    engine._writer._write = noted  # type: ignore[method-assign]
     return sizes
 
 
@@ -59,7 +60,7 @@ async def begin(*calls: Any) -> list["asyncio.Task[Any]"]:
 
 
 async def test_what_waits_together_shares_one_commit(engine: SqliteEngine) -> None:
-    held, sizes = Held(engine), commits(engine)
+    sizes, held = commits(engine), Held(engine)
     tasks = await begin(*(engine.insert(1, [new_job("default", "work", number)]) for number in range(64)))
     await held.release()
     answers = await asyncio.gather(*tasks)
@@ -76,7 +77,7 @@ async def test_what_waits_together_shares_one_commit(engine: SqliteEngine) -> No
 
 
 async def test_a_call_that_fails_undoes_nothing_but_itself(engine: SqliteEngine) -> None:
-    held, sizes = Held(engine), commits(engine)
+    sizes, held = commits(engine), Held(engine)
     tasks = await begin(
         engine.insert(1, [new_job("default", "first")]),
         engine.claim(Claim(uuid4(), 1)),
@@ -224,7 +225,7 @@ async def test_a_commit_that_fails_acknowledges_nothing(engine: SqliteEngine, pa
 
 async def test_a_long_backlog_is_cut_into_groups(engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "GROUP_SECONDS", 0.0)
-    held, sizes = Held(engine), commits(engine)
+    sizes, held = commits(engine), Held(engine)
     tasks = await begin(*(engine.fold(10) for _ in range(5)))
     await held.release()
     await asyncio.gather(*tasks)

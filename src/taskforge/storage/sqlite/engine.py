@@ -72,7 +72,7 @@ class SqliteEngine:
         self._stamp = Stamp(self._clock)
         self._readers = Readers(self._path, self._stamp)
         self._signals = Signals(self._path, self._readers.data_version)
-        self._writer = Writer(self._path, self._stamp, self._signals.send, durable=durable)
+        self._writer = Writer(self._path, self._stamp, self._signals, durable=durable)
         self._inserts: dict[int, Callable[[Transaction, list[NewJob]], list[Inserted | Refused]]] = {}
         self._offers: dict[UUID, Call] = {}  # standing claims, by incarnation
         self._clean: set[int] = set()  # deleted queues that hold no jobs any more
@@ -138,7 +138,7 @@ class SqliteEngine:
         offer = self._offers.get(claim.incarnation)
         if offer is not None:
             taken_up = not self._writer.retract(offer)
-            if taken_up:
+            if taken_up and not offer.future.done():
                 await asyncio.wait([offer.future])  # whoever is cancelled meanwhile leaves it to the next claim
             self._offers.pop(claim.incarnation, None)
             if taken_up:
@@ -149,9 +149,9 @@ class SqliteEngine:
             self._signals.wake_in(wait)
         elif claim.standing and len(claimed) < claim.limit:
             rest = msgspec.structs.replace(claim, limit=claim.limit - len(claimed))
-            self._offers[claim.incarnation] = self._writer.offer(
-                lambda transaction: claims.claim(transaction, rest), otherwise=([], None)
-            )
+            offer = self._writer.offer(lambda transaction: claims.claim(transaction, rest), otherwise=([], None))
+            offer.future.add_done_callback(lambda _: self._signals.call_now())
+            self._offers[claim.incarnation] = offer
         return claimed
 
     async def finish(self, finishes: Sequence[Finish], *, lapsed: bool = False) -> list[Lost]:

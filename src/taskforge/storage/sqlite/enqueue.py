@@ -138,7 +138,7 @@ class Enqueuer:
             if kind.queue is not None and kind.error is None
         }
         if lanes:
-            catalog = self._transaction.keeper.with_lanes(lanes)
+            catalog = self._transaction.keeper.with_lanes(catalog, lanes)
         for key, kind in kinds.items():
             if kind.queue is not None and kind.error is None:
                 lane = catalog.lane((kind.queue.number, key[1], key[2], key[3]))

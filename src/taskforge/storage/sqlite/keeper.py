@@ -53,9 +53,8 @@ class Keeper:
     def raise_version(self) -> None:
         self._connection.execute("update catalog set version = version + 1")
 
-    def with_lanes(self, keys: Iterable[LaneKey]) -> Catalog:
-        """A catalog that knows these lanes, made where they are new."""
-        catalog = self.current()
+    def with_lanes(self, catalog: Catalog, keys: Iterable[LaneKey]) -> Catalog:
+        """The current catalog, or one that knows these lanes, made where they are new."""
         missing = [key for key in keys if catalog.lane(key) is None]
         if not missing:
             return catalog
@@ -65,9 +64,7 @@ class Keeper:
         return self.current()
 
     def lane(self, key: LaneKey) -> int:
-        number = self.current().lane(key)
-        if number is None:
-            number = self.with_lanes([key]).lane(key)
+        number = self.with_lanes(self.current(), [key]).lane(key)
         assert number is not None
         return number
 

@@ -129,21 +129,22 @@ class Signals:
         """Call everyone once, soon; what comes meanwhile is the same news."""
         if not self._calling and self._loop is not None:
             self._calling = True
-            self._loop.call_soon(self._call_now)
+            self._loop.call_soon(self.call_now)
 
-    def _call_now(self) -> None:
+    def call_now(self) -> None:
+        """Wake everyone in this process; from its event loop."""
         self._calling = False
         for wake in list(self._listeners.values()):
             wake()
 
     # --- Sending, in the writer's thread ---
 
-    def send(self) -> None:
-        """Jobs may have become claimable: tell this process and the others."""
-        if self._listeners and self._loop is not None and not self._calling:
+    def send(self, *, here: bool = True) -> None:
+        """Jobs may have become claimable: tell this process and the others, or those alone."""
+        if here and self._listeners and self._loop is not None and not self._calling:
             self._calling = True
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                self._loop.call_soon_threadsafe(self._call_now)
+                self._loop.call_soon_threadsafe(self.call_now)
         try:
             names = os.listdir(self._folder)  # noqa: PTH208 - a fifth of the cost, after every commit
         except OSError:

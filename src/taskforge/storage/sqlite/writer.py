@@ -8,11 +8,14 @@ nothing is acknowledged.
 Some writes acknowledge nothing that must outlast a power cut: a lease, progress, what a worker on this machine claimed, which ends
 with it. They are `lazy`: where a group has no others it commits without the fsync, and the next one that has covers it.
 
-An idle worker leaves an offer: a claim to be run in the transaction that makes the next job, whose commit is then that of both. A
-job gets from its enqueue to its handler with one fsync and without another round through thread and event loop.
+An idle worker leaves an offer: a claim to be run in the transaction that makes the next job, whose commit is then that of both. Its
+handler starts while the disk still works: the commit is without the fsync, the offer is answered, then the log is forced and the
+callers hear that theirs is durable. A power cut in between ends worker and handler too, for a job that nobody was told of.
 """
 
 import asyncio
+import contextlib
+import os
 import queue
 import sqlite3
 import threading
@@ -25,6 +28,7 @@ from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.job import LARGE_CALL
 from taskforge.storage.sqlite.connection import connect_writer, is_away, is_busy, translated
 from taskforge.storage.sqlite.keeper import Keeper
+from taskforge.storage.sqlite.signals import Signals
 from taskforge.storage.sqlite.transaction import Stamp, Transaction
 from taskforge.storage.sqlite.turn import Turn
 
@@ -34,6 +38,7 @@ BUSY_TRIES = 3
 # A group stops taking calls after this long, so that its first caller and other processes do not wait for a whole backlog.
 GROUP_SECONDS = 0.02
 JOINED_AT_MOST = 2_000
+_force = getattr(os, "fdatasync", os.fsync)
 
 
 class Call:
@@ -60,17 +65,20 @@ class Call:
 
 
 class Writer:
-    def __init__(self, path: Path, stamp: Stamp, woken: Callable[[], None], *, durable: bool) -> None:
+    def __init__(self, path: Path, stamp: Stamp, signals: Signals, *, durable: bool) -> None:
         self._path = path
         self._turn = Turn(path)
         self._stamp = stamp
-        self._woken = woken
+        self._signals = signals
         self._durable = durable
         self._queue: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._connection: sqlite3.Connection | None = None
         self._keeper: Keeper | None = None
         self._lazy = False  # what the connection is set to
+        self._log: int | None = None  # SQLite's log, to be forced by hand
+        self._forced = False  # whether SQLite has forced it itself, and so the folder that names it
+        self._doubtful = False  # whether forcing it has failed
         self._lock = threading.Lock()
         self._stopping = False
         self._offers: list[Call] = []
@@ -153,10 +161,10 @@ class Writer:
     def _serve(self, calls: list[Call]) -> None:
         while calls:
             done = 0
-            wakes = False
+            wakes = told = False
             for attempt in range(BUSY_TRIES):
                 try:
-                    done, wakes = self._write(calls)
+                    done, wakes, told = self._write(calls)
                     break
                 except BaseException as error:  # noqa: BLE001 - whatever it is, every caller must hear of it
                     self._roll_back(broken=is_away(error) or not isinstance(error, sqlite3.Error))
@@ -173,12 +181,17 @@ class Writer:
                     break
             served, calls = calls[:done] + self._taken, calls[done:]
             self._taken = []
-            self._settle(served, wakes=wakes)
+            _settle(served)
+            if wakes:
+                self._signals.send(here=not told)
 
-    def _write(self, calls: list[Call]) -> tuple[int, bool]:
-        """Run calls in one transaction and commit. Says how many it took, and whether there is something to claim now."""
+    def _write(self, calls: list[Call]) -> tuple[int, bool, bool]:
+        """Run calls in one transaction and commit. Says how many it took, whether there is something to claim now, and whether this
+        process knows of that."""
         connection, keeper = self._connect()
-        self._set_level(connection, lazy=all(call.lazy for call in calls))
+        lazy = all(call.lazy for call in calls)
+        early = bool(self._offers) and self._forced and not lazy
+        self._set_level(connection, lazy=lazy or early)
         self._turn.begin(connection, BUSY_SECONDS)
         give_up = time.monotonic() + GROUP_SECONDS
         done = 0
@@ -192,7 +205,24 @@ class Writer:
             self._take_up_offers(connection, keeper)
         if connection.in_transaction:
             connection.execute("commit")
-        return done, wakes
+        told = early and bool(self._taken)
+        if early:
+            _settle(self._taken)
+            self._taken = []
+            self._force_log()
+        elif not self._lazy:
+            self._forced = True
+        return done, wakes, told
+
+    def _force_log(self) -> None:
+        """What SQLite does at the end of a commit that is not lazy."""
+        try:
+            if self._log is None:
+                self._log = os.open(f"{self._path}-wal", os.O_RDWR | getattr(os, "O_BINARY", 0))
+            _force(self._log)
+        except OSError:
+            self._doubtful = True
+            raise
 
     def _take_up_offers(self, connection: sqlite3.Connection, keeper: Keeper) -> None:
         with self._lock:
@@ -228,19 +258,6 @@ class Writer:
             connection.execute("release call")
         return transaction.wakes
 
-    def _settle(self, calls: list[Call], *, wakes: bool) -> None:
-        """Let every caller know, with one signal to each event loop."""
-        loops: dict[asyncio.AbstractEventLoop, list[Call]] = {}
-        for call in calls:
-            loops.setdefault(call.future.get_loop(), []).append(call)
-        for loop, settled in loops.items():
-            try:
-                loop.call_soon_threadsafe(_settle_all, settled)
-            except RuntimeError:
-                continue  # the loop is closed: nobody waits any more
-        if wakes:
-            self._woken()
-
     # --- The connection ---
 
     def _connect(self) -> tuple[sqlite3.Connection, Keeper]:
@@ -248,6 +265,12 @@ class Writer:
             self._connection = connect_writer(self._path, durable=self._durable)
             self._lazy = not self._durable
             self._keeper = Keeper(self._connection)
+        if self._doubtful:
+            # What was not forced may be a hole in the log, and nothing behind a hole is found again: begin a new one.
+            busy, *_ = self._connection.execute("pragma wal_checkpoint(truncate)").fetchone()
+            if busy:
+                raise StoreUnavailable("its log could not be forced to disk and others are still reading it")
+            self._doubtful = False
         return self._connection, self._keeper
 
     def _set_level(self, connection: sqlite3.Connection, *, lazy: bool) -> None:
@@ -259,6 +282,9 @@ class Writer:
 
     def _disconnect(self) -> None:
         connection, self._connection, self._keeper = self._connection, None, None
+        log, self._log, self._forced = self._log, None, False
+        if log is not None:
+            os.close(log)
         if connection is not None:
             connection.close()
 
@@ -307,6 +333,16 @@ def _perform(transaction: Transaction, calls: list[Call]) -> None:
             assert call.items is not None
             call.result = results[start : start + len(call.items)]
             start += len(call.items)
+
+
+def _settle(calls: list[Call]) -> None:
+    """Let every caller know, with one signal to each event loop."""
+    loops: dict[asyncio.AbstractEventLoop, list[Call]] = {}
+    for call in calls:
+        loops.setdefault(call.future.get_loop(), []).append(call)
+    for loop, settled in loops.items():
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(_settle_all, settled)
 
 
 def _settle_all(calls: list[Call]) -> None:
