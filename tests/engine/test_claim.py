@@ -1,3 +1,4 @@
+import random
 from collections import Counter
 from uuid import UUID, uuid4
 
@@ -299,6 +300,29 @@ async def test_claims_of_less_than_a_hundred_are_exact_however_uneven_the_lanes(
         world.clock.advance(0.001)
     worker = await world.worker()
     assert [job for _ in range(3) for job in await world.claim_jobs(worker, 90)] == jobs
+
+
+async def test_claims_over_uneven_lanes_and_a_limit_take_exactly_what_comes_first(world: World) -> None:
+    dice = random.Random(11)
+    await world.queue("limited", max_concurrent_jobs=15)
+    waiting: list[tuple[str, UUID]] = []
+    for _ in range(60):
+        queue, job_type = dice.choice(["default", "default", "limited"]), f"type-{min(dice.randrange(12), dice.randrange(12))}"
+        answers = await world.insert(*[new_job(queue, job_type, None)] * dice.randrange(1, 9))
+        waiting += [(queue, answer.job) for answer in answers if isinstance(answer, Inserted)]
+        world.clock.advance(0.001)
+    worker, room = await world.worker(), 15
+    while True:
+        limit, expected = dice.randrange(1, 60), list[UUID]()
+        for queue, job in waiting:
+            if len(expected) < limit and (queue == "default" or room > 0):
+                expected.append(job)
+                room -= queue == "limited"
+        assert await world.claim_jobs(worker, limit) == expected
+        if not expected:
+            break
+        waiting = [one for one in waiting if one[1] not in expected]
+    assert {queue for queue, _ in waiting} == {"limited"}
 
 
 async def test_large_claims_keep_priorities_and_let_nobody_wait_for_much_longer(world: World) -> None:

@@ -12,19 +12,20 @@ candidate as materialized (
         for update skip locked
     ) r
 ),
+-- A limited queue gives as many as its limit lets through; the lanes that were cut off by that are read far enough.
+allowed as materialized (
+    select number, tier, most, cap, place, turn from candidate where cap is null
+    union all
+    select number, tier, most, cap, place, turn
+    from (select c.*, row_number() over (partition by gate order by tier, turn) as position from candidate c where cap is not null) c
+    where position <= cap
+),
 horizon as materialized (
-    select tier, case when $4 < 100 then max(turn) end as turn from candidate group by number, tier, most, cap
+    select tier, case when $4 < 100 then max(turn) end as turn from allowed group by number, tier, most, cap
     having count(*) >= most and most < least($4, cap) order by 1, 2 limit 1
 ),
-ranked as (
-    select place, tier, turn from candidate where cap is null
-    union all
-    select place, tier, turn
-    from (select place, tier, turn, cap, row_number() over (partition by gate order by tier, turn) as position from candidate where cap is not null) c
-    where c.position <= c.cap
-),
 chosen as (
-    select c.place from ranked c
+    select c.place from allowed c
     where (select $4 >= 100 and min(tier) = max(tier) from lane)
        or not exists (select from horizon)
        or (c.tier, c.turn) <= ((select tier from horizon), coalesce((select turn from horizon), c.turn))
