@@ -57,7 +57,7 @@ class Finisher(Claimer):
             calls.append(self._again(living, lapsed=lapsed))
         lost = [lost for losses in await asyncio.gather(*calls) for lost in losses]
         if (await self.catalog()).has_gates:
-            self.signals.send()  # an end may have made room under a limit
+            self.signals.send_room()
         return lost
 
     async def _end(self, finishes: list[Finish], *, lapsed: bool) -> list[Lost]:
