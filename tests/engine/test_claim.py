@@ -325,6 +325,15 @@ async def test_claims_over_uneven_lanes_and_a_limit_take_exactly_what_comes_firs
     assert {queue for queue, _ in waiting} == {"limited"}
 
 
+async def test_a_rate_on_one_queue_does_not_make_claims_from_the_others_fall_short(world: World) -> None:
+    await world.queue("limited", rate_limit=100)
+    await world.enqueue(queue="limited")
+    for number in range(9):
+        await world.enqueue(job_type=f"type-{number}")
+    await world.insert(*[new_job("default", "hot", None)] * 300)
+    assert len(await world.claim(await world.worker(), 100)) == 100
+
+
 async def test_large_claims_keep_priorities_and_let_nobody_wait_for_much_longer(world: World) -> None:
     urgent = await world.enqueue_many(300, priority=5)
     for job_type in ("old", "young", "youngest"):

@@ -11,7 +11,8 @@ import pytest
 
 from taskforge import TaskForge
 from taskforge.domain.errors import LeaseLost, StoreUnavailable
-from taskforge.domain.job import new_job
+from taskforge.domain.job import Inserted, new_job
+from taskforge.domain.queue import CreateQueue
 from taskforge.domain.worker import NewWorker
 from taskforge.storage.engine import Claim
 from taskforge.storage.sqlite import writer
@@ -116,6 +117,50 @@ async def _idle(forge: TaskForge) -> None:
     async with asyncio.timeout(5):
         while not engine._writer._offers:
             await asyncio.sleep(0.005)
+
+
+async def test_what_another_process_finds_is_on_disk_before_its_caller_hears_of_it(
+    engine: SqliteEngine, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The key of a job that this process is still forcing to disk: the other one answers by it, but not before."""
+    worker = (await engine.register(1, NewWorker(name="one"), 60)).incarnation
+    assert await engine.claim(Claim(worker, 1, standing=True)) == []
+    other = SqliteEngine(path)
+    await other.open()
+    try:
+        disk = Disk(monkeypatch)
+        job = new_job("default", "work", idempotency_key="k")
+        first = asyncio.ensure_future(engine.insert(1, [job]))
+        async with asyncio.timeout(5):
+            while not (await other.stats([1]))[0].processing:
+                await asyncio.sleep(0.005)
+        second = asyncio.ensure_future(other.insert(1, [job]))
+        await asyncio.sleep(0.2)
+        assert not first.done()
+        assert not second.done()
+        disk.go_on()
+        [made], [found] = await asyncio.gather(first, second)
+        assert isinstance(made, Inserted)
+        assert found == Inserted(made.job, existed=True)
+    finally:
+        await other.close()
+
+
+async def test_a_store_behind_a_link_is_forced_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "jobs.db").symlink_to(tmp_path / "real" / "jobs.db")
+    engine = SqliteEngine(tmp_path / "jobs.db")
+    await engine.open()
+    try:
+        await engine.change_queue(1, CreateQueue(name="default"))
+        worker = (await engine.register(1, NewWorker(name="one"), 60)).incarnation
+        monkeypatch.chdir(tmp_path)
+        for _ in range(2):
+            assert await engine.claim(Claim(worker, 1, standing=True)) == []
+            await _insert(engine, 1)
+            assert await _payloads(engine, Claim(worker, 0)) == [b"0"]
+    finally:
+        await engine.close()
 
 
 async def test_a_disk_that_fails_then_acknowledges_nothing_and_what_follows_is_durable(

@@ -52,8 +52,6 @@ current: contextvars.ContextVar[Running | None] = contextvars.ContextVar("taskfo
 class Context:
     """A handler's view of its job. Every method is safe from async handlers, threads and child processes."""
 
-    __slots__ = ("_running", "job")
-
     def __init__(self, running: Running) -> None:
         self._running = running
         self.job = running.claimed

@@ -5,6 +5,7 @@ import itertools
 import random
 import time
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from operator import itemgetter
 from typing import Any
 from uuid import UUID
@@ -24,6 +25,8 @@ from taskforge.storage.postgres.store import Store
 DOUBT_SECONDS = 60.0
 CONTENDED_TRIES = 5
 _LANE, _TURN = itemgetter("lane"), itemgetter("turn")
+# Takes jobs once, and says whether a limit was passed over because another claim held it.
+Once = Callable[[Catalog, Taker, tuple[OpenLane, ...], int], Awaitable[tuple[list[asyncpg.Record], bool]]]
 
 
 class Claimer(Store):
@@ -49,9 +52,9 @@ class Claimer(Store):
             if lanes and claim.limit > 0:
                 # A rate is kept in Python, in steps; how many may run in the claim itself, which does not say why it gives none.
                 if not any(lane.settings.bucket is not None for lane in lanes):
-                    rows = await self._claim_all(catalog, taker, lanes, claim.limit)
+                    rows, _ = await self._fill(self._claim_all, catalog, taker, lanes, claim.limit)
                 if not rows and any(lane.settings.is_gated for lane in lanes):
-                    rows, skipped = await self._claim_gated(catalog, taker, lanes, claim.limit)
+                    rows, skipped = await self._fill(self._claim_gated, catalog, taker, lanes, claim.limit)
             if rows:
                 return _in_order(rows, lanes)
             doubt = (await self.fetch("claim_doubt", claim.incarnation, self.bound_now()))[0]
@@ -70,20 +73,27 @@ class Claimer(Store):
         for reach in self._reaches.values():
             reach.from_head()
 
-    async def _claim_all(self, catalog: Catalog, taker: Taker, lanes: tuple[OpenLane, ...], limit: int) -> list[asyncpg.Record]:
+    async def _fill(
+        self, claim: Once, catalog: Catalog, taker: Taker, lanes: tuple[OpenLane, ...], limit: int
+    ) -> tuple[list[asyncpg.Record], bool]:
         """Where one lane holds nearly all there is, a claim that looks at a little of each brings too few: look again at once."""
-        async with self.connection() as connection:
-            rows = await self._claim(connection, catalog, taker, lanes, limit, None)
+        rows, skipped = await claim(catalog, taker, lanes, limit)
         while 0 < len(rows) < limit and self._reaches[taker.incarnation].cut_short:
             try:
-                async with self.connection() as connection:
-                    more = await self._claim(connection, catalog, taker, lanes, limit - len(rows), None)
+                more, skipped = await claim(catalog, taker, lanes, limit - len(rows))
             except StoreUnavailable:
                 break  # what was taken counts
             if not more:
                 break
             rows += more
-        return rows
+        rows.sort(key=_TURN)
+        return rows, skipped
+
+    async def _claim_all(
+        self, catalog: Catalog, taker: Taker, lanes: tuple[OpenLane, ...], limit: int
+    ) -> tuple[list[asyncpg.Record], bool]:
+        async with self.connection() as connection:
+            return await self._claim(connection, catalog, taker, lanes, limit, None), False
 
     async def _claim(
         self,

@@ -1,7 +1,7 @@
 """How far one worker's claims look into each lane: how many rows, and from where.
 
 How many: a claim merges many lanes but takes only so many jobs, so each lane is asked for a quarter more than it lately gave, or
-half as much again if it gave all that it was asked for (twice if the whole claim fell short); the statement takes what comes first.
+half as much again if it gave all that it was asked for, more if the whole claim fell short; the statement takes what comes first.
 Every row that is looked at is locked, which is a write of its own.
 
 From where: an idle transaction anywhere keeps dead rows alive, and a claim from the head of a lane then walks all of them
@@ -55,11 +55,11 @@ class Reach:
         drawn = {lane for lane, count in counts.items() if count >= self._asked.get(lane, count + 1)}
         self.cut_short = bool(drawn)
         # What a lane was asked for before is forgotten by halves, because this claim may have been the small rest of another.
-        for lane in counts.keys() | self._wanted.keys():
-            count, before = counts[lane], self._wanted.get(lane, 0)
-            if lane in drawn:
-                count += count if len(taken) < self._limit else count // 5
-            self._wanted[lane] = max(_and_a_quarter(count), before // 2)
+        wanted = {lane: before // 2 for lane, before in self._wanted.items() if before > 2 * LEAST_ROWS}
+        for lane, count in counts.items():
+            more = 0 if lane not in drawn else count if len(taken) < self._limit else count // 5
+            wanted[lane] = max(_and_a_quarter(count + more), wanted.get(lane, 0))
+        self._wanted = wanted
         # Of one lane the last turn stays.
         self._bounds.update(taken)
         if self._from_head:

@@ -53,9 +53,13 @@ class Signals:
         return lambda: self._listeners.discard(wake)
 
     async def stop(self) -> None:
-        for timer in (self._alarm, self._room):
-            if timer is not None:
-                timer.cancel()
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        if self._room is not None:
+            self._tell()  # it would be lost with this process
+            if self._sending is not None:
+                await asyncio.wait([self._sending], timeout=0.5)
         for task in (self._listening, self._sending):
             # In Python 3.11 the driver's `connect` can forget that it was cancelled in the moment it succeeds: say it again.
             while task is not None and not task.done():

@@ -1,5 +1,6 @@
 """Opens connections to the file, and says in the product's words what SQLite refuses."""
 
+import os
 import sqlite3
 import time
 from pathlib import Path
@@ -68,6 +69,20 @@ def connect_writer(path: Path, *, durable: bool) -> sqlite3.Connection:
     return connection
 
 
+def open_log(connection: sqlite3.Connection) -> int:
+    """A handle of the file's log, which lies where SQLite has put it: beside the file itself, wherever a link to that may be. What
+    names it is on disk then, too: a log that is forced but not found would be lost."""
+    _, _, path = connection.execute("pragma database_list").fetchone()
+    log = os.open(f"{path}-wal", os.O_RDWR | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
+    if os.name == "posix":
+        folder = os.open(Path(path).parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    return log
+
+
 def begin(connection: sqlite3.Connection, seconds: float) -> None:
     """Take the file's write lock, out of turn: for the rare work before there is a writer (see turn.py)."""
     _patiently(connection, "begin immediate", seconds)
@@ -106,6 +121,11 @@ def is_busy(error: BaseException) -> bool:
 def is_away(error: BaseException) -> bool:
     """The disk is full, cannot be read or is not what it was: whatever was being written is in doubt."""
     return isinstance(error, sqlite3.Error) and _code(error) in _AWAY
+
+
+def is_broken(error: BaseException) -> bool:
+    """The disk failed: what was written before may not be there either."""
+    return isinstance(error, OSError) or (isinstance(error, sqlite3.Error) and _code(error) == sqlite3.SQLITE_IOERR)
 
 
 def _code(error: sqlite3.Error) -> int:

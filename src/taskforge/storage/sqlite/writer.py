@@ -10,7 +10,8 @@ with it. They are `lazy`: where a group has no others it commits without the fsy
 
 An idle worker leaves an offer: a claim to be run in the transaction that makes the next job, whose commit is then that of both. Its
 handler starts while the disk still works: the commit is without the fsync, the offer is answered, then the log is forced and the
-callers hear that theirs is durable. A power cut in between ends worker and handler too, for a job that nobody was told of.
+callers hear that theirs is durable. A power cut in between ends worker and handler too, for a job that nobody was told of. Another
+process can see such a commit before it is on disk; so whoever answers from what is there, and writes nothing, forces the log too.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ from typing import Any, TypeVar
 
 from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.job import LARGE_CALL
-from taskforge.storage.sqlite.connection import connect_writer, is_away, is_busy, translated
+from taskforge.storage.sqlite.connection import connect_writer, is_away, is_broken, is_busy, open_log, translated
 from taskforge.storage.sqlite.keeper import Keeper
 from taskforge.storage.sqlite.signals import Signals
 from taskforge.storage.sqlite.transaction import Stamp, Transaction
@@ -77,8 +78,7 @@ class Writer:
         self._keeper: Keeper | None = None
         self._lazy = False  # what the connection is set to
         self._log: int | None = None  # SQLite's log, to be forced by hand
-        self._forced = False  # whether SQLite has forced it itself, and so the folder that names it
-        self._doubtful = False  # whether forcing it has failed
+        self._doubtful = False  # whether forcing it, or writing to it, has failed
         self._lock = threading.Lock()
         self._stopping = False
         self._offers: list[Call] = []
@@ -167,6 +167,7 @@ class Writer:
                     done, wakes, told = self._write(calls)
                     break
                 except BaseException as error:  # noqa: BLE001 - whatever it is, every caller must hear of it
+                    self._doubtful |= is_broken(error)
                     self._roll_back(broken=is_away(error) or not isinstance(error, sqlite3.Error))
                     if is_busy(error) and attempt + 1 < BUSY_TRIES:
                         self._put_back_offers()
@@ -189,10 +190,13 @@ class Writer:
         """Run calls in one transaction and commit. Says how many it took, whether there is something to claim now, and whether this
         process knows of that."""
         connection, keeper = self._connect()
-        lazy = all(call.lazy for call in calls)
-        early = bool(self._offers) and self._forced and not lazy
+        lazy = not self._durable or all(call.lazy for call in calls)
+        early = not lazy and bool(self._offers) and self._log is not None
         self._set_level(connection, lazy=lazy or early)
+        before = connection.total_changes
         self._turn.begin(connection, BUSY_SECONDS)
+        if self._log is None and not lazy:
+            self._log = open_log(connection)
         give_up = time.monotonic() + GROUP_SECONDS
         done = 0
         wakes = False
@@ -205,24 +209,16 @@ class Writer:
             self._take_up_offers(connection, keeper)
         if connection.in_transaction:
             connection.execute("commit")
-        told = early and bool(self._taken)
+        told = bool(self._taken)
         if early:
             _settle(self._taken)
             self._taken = []
-            self._force_log()
-        elif not self._lazy:
-            self._forced = True
+        if self._log is not None and not lazy:
+            # SQLite has forced it, unless it was not to, or there was nothing to write.
+            written = connection.total_changes > before and all(call.error is None for call in calls[:done])
+            if early or not written:
+                _force(self._log)
         return done, wakes, told
-
-    def _force_log(self) -> None:
-        """What SQLite does at the end of a commit that is not lazy."""
-        try:
-            if self._log is None:
-                self._log = os.open(f"{self._path}-wal", os.O_RDWR | getattr(os, "O_BINARY", 0))
-            _force(self._log)
-        except OSError:
-            self._doubtful = True
-            raise
 
     def _take_up_offers(self, connection: sqlite3.Connection, keeper: Keeper) -> None:
         with self._lock:
@@ -266,23 +262,22 @@ class Writer:
             self._lazy = not self._durable
             self._keeper = Keeper(self._connection)
         if self._doubtful:
-            # What was not forced may be a hole in the log, and nothing behind a hole is found again: begin a new one.
+            # What did not get to disk may be a hole in the log, and nothing behind a hole is found again: begin a new one.
             busy, *_ = self._connection.execute("pragma wal_checkpoint(truncate)").fetchone()
             if busy:
-                raise StoreUnavailable("its log could not be forced to disk and others are still reading it")
+                raise StoreUnavailable("its log did not get to disk, and others are still reading it")
             self._doubtful = False
         return self._connection, self._keeper
 
     def _set_level(self, connection: sqlite3.Connection, *, lazy: bool) -> None:
         """How much the next commit waits for: FULL, for the log to be on disk; NORMAL, for nothing."""
-        lazy = lazy or not self._durable
         if lazy is not self._lazy:
             connection.execute(f"pragma synchronous = {'normal' if lazy else 'full'}")
             self._lazy = lazy
 
     def _disconnect(self) -> None:
         connection, self._connection, self._keeper = self._connection, None, None
-        log, self._log, self._forced = self._log, None, False
+        log, self._log = self._log, None
         if log is not None:
             os.close(log)
         if connection is not None:

@@ -25,6 +25,7 @@ horizon as materialized (
     having count(*) >= most and most < least($4, cap) order by 1, 2 limit 1
 ),
 chosen as (
+    -- The first condition spares the horizon where it would cut nothing.
     select c.place from allowed c
     where (select $4 >= 100 and min(tier) = max(tier) from lane)
        or not exists (select from horizon)
