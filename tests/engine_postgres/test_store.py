@@ -13,7 +13,7 @@ from taskforge.domain.errors import Invalid, StoreUnavailable, StoreUnsuitable
 from taskforge.domain.job import new_job
 from taskforge.domain.outcome import Finish, Succeed
 from taskforge.domain.query import JobFilter, Page
-from taskforge.domain.queue import CreateQueue
+from taskforge.domain.queue import CreateQueue, QueueSettings
 from taskforge.domain.worker import NewWorker
 from taskforge.storage.engine import Claim
 from taskforge.storage.postgres import partitions
@@ -161,6 +161,32 @@ async def test_old_partitions_go_whole_and_survivors_stay(postgres_url: str, sch
         assert (stats.succeeded, stats.processing) == (0, 1)
     finally:
         await engine.close()
+
+
+@pytest.mark.parametrize("stops", [False, True])
+async def test_others_hear_of_room_under_a_limit_also_from_one_that_stops(
+    engine: PostgresEngine, postgres_url: str, schema: str, stops: bool
+) -> None:
+    await engine.change_queue(1, CreateQueue(name="narrow", settings=QueueSettings(max_concurrent_jobs=1)))
+    worker = (await engine.register(1, NewWorker(name="one"), 60)).incarnation
+    other = PostgresEngine(postgres_url, schema=schema)
+    await other.open()
+    rung = asyncio.Event()
+    other.on_work(rung.set)
+    try:
+        await engine.insert(1, [new_job("narrow", "work")])
+        [job] = await engine.claim(Claim(worker, 1))
+        async with asyncio.timeout(5):
+            while not other.signals.hears:
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)  # the news of the insert
+        rung.clear()
+        await engine.finish([Finish(job.fence, Succeed())])
+        if stops:
+            await engine.close()
+        await asyncio.wait_for(rung.wait(), 2)
+    finally:
+        await other.close()
 
 
 def test_slow_claims_seek_past_what_is_dead_and_look_back_now_and_then() -> None:

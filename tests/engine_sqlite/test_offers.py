@@ -11,7 +11,7 @@ import pytest
 
 from taskforge import TaskForge
 from taskforge.domain.errors import LeaseLost, StoreUnavailable
-from taskforge.domain.job import Inserted, new_job
+from taskforge.domain.job import Claimed, Inserted, new_job
 from taskforge.domain.queue import CreateQueue
 from taskforge.domain.worker import NewWorker
 from taskforge.storage.engine import Claim
@@ -206,40 +206,43 @@ class Held:
         self._going_on.set()
 
 
-async def test_a_transaction_that_fails_answers_whoever_waits(engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The disk may be full while a worker stops: it must not wait for an insert that never comes."""
+async def _asked_meanwhile(
+    engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Claim, Held, "asyncio.Future[None]", "asyncio.Future[list[Claimed]]"]:
+    """A worker's standing claim is taken up by an insert that does not end yet, and the worker asks for what it got."""
     worker = (await engine.register(1, NewWorker(name="one"), 60)).incarnation
     assert await engine.claim(Claim(worker, 2, standing=True)) == []
     held = Held(engine, monkeypatch)
     inserting = asyncio.ensure_future(_insert(engine, 1))
     await held.reached()
-    asking = asyncio.ensure_future(engine.claim(Claim(worker, 0)))
+    last = Claim(worker, 0)
+    asking = asyncio.ensure_future(engine.claim(last))
     await asyncio.sleep(0.05)
+    return last, held, inserting, asking
+
+
+async def test_a_transaction_that_fails_answers_whoever_waits(engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk may be full while a worker stops: it must not wait for an insert that never comes."""
+    last, held, inserting, asking = await _asked_meanwhile(engine, monkeypatch)
     held.go_on(fails=True)
     assert await asyncio.wait_for(asking, 5) == []
     with pytest.raises(StoreUnavailable):
         await inserting
     monkeypatch.undo()
     assert (await engine.stats([1]))[0].processing == 0
-    assert await engine.claim(Claim(worker, 2, standing=True)) == []
+    assert await engine.claim(Claim(last.incarnation, 2, standing=True)) == []
     await _insert(engine, 1)
-    assert await _payloads(engine, Claim(worker, 0)) == [b"0"]
+    assert await _payloads(engine, last) == [b"0"]
 
 
 async def test_an_answer_that_was_not_waited_for_comes_with_the_next_claim(
     engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worker = (await engine.register(1, NewWorker(name="one"), 60)).incarnation
-    assert await engine.claim(Claim(worker, 2, standing=True)) == []
-    held = Held(engine, monkeypatch)
-    inserting = asyncio.ensure_future(_insert(engine, 1))
-    await held.reached()
-    asking = asyncio.ensure_future(engine.claim(Claim(worker, 0)))
-    await asyncio.sleep(0.05)
+    last, held, inserting, asking = await _asked_meanwhile(engine, monkeypatch)
     asking.cancel()
     held.go_on(fails=False)
     await inserting
-    assert await _payloads(engine, Claim(worker, 0)) == [b"0"]
+    assert await _payloads(engine, last) == [b"0"]
 
 
 async def test_workers_that_stop_at_any_moment_keep_nothing(path: Path) -> None:

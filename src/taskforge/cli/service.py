@@ -25,7 +25,7 @@ T = TypeVar("T")
 logger = logging.getLogger("taskforge.cli")
 MEMORY_LOOK_SECONDS = 1.0
 NEW_OBJECTS = 10_000
-_THRESHOLD, *_OLDER = gc.get_threshold()
+_THRESHOLDS = gc.get_threshold()  # as they were before the app was loaded
 _STOPPING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
@@ -159,10 +159,10 @@ async def connected(forge: TaskForge, **options: Any) -> AsyncIterator[Service]:
 def _collect_less_often() -> None:
     """Jobs come and go by the thousand, and all that was loaded before them stays: looking for garbage after every 700 new objects,
     through all of it now and then, takes a tenth of a busy worker's time. An app that has set its own figure keeps it."""
-    if gc.get_threshold() == (_THRESHOLD, *_OLDER):
+    if gc.get_threshold() == _THRESHOLDS:
         gc.collect()
         gc.freeze()
-        gc.set_threshold(NEW_OBJECTS, *_OLDER)
+        gc.set_threshold(NEW_OBJECTS, *_THRESHOLDS[1:])
 
 
 def have(running: int) -> str:
