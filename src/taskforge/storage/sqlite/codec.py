@@ -78,6 +78,12 @@ def positions(count: int) -> str:
     return "[" + ",".join("0" * count) + "]"
 
 
+def apart(joined: str | None) -> list[bytes]:
+    """Ids that a statement has put one behind the other, in hexadecimal."""
+    whole = bytes.fromhex(joined or "")
+    return [whole[start : start + 16] for start in range(0, len(whole), 16)]
+
+
 def ids(values: Iterable[UUID]) -> bytes:
     return b"".join([value.bytes for value in values])
 

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, assert_never
 
+import msgspec
+
 from taskforge.domain.errors import NotFound
 from taskforge.domain.execution import ExecutionStatus
 from taskforge.domain.job import JobStatus
@@ -12,9 +14,10 @@ from taskforge.storage.catalog import Lane
 from taskforge.storage.sqlite import codec
 from taskforge.storage.sqlite.codec import Row, span
 from taskforge.storage.sqlite.keeper import sql
-from taskforge.storage.sqlite.ledger import Ledger
+from taskforge.storage.sqlite.ledger import Ledger, Run
 from taskforge.storage.sqlite.transaction import Transaction
 
+_numbers = msgspec.json.Decoder(list[tuple[int, int, int, int, int | None, int, int]]).decode
 _SUCCEEDED, _FAILED, _CANCELLED = (
     codec.JOB_CODE[status] for status in (JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED)
 )
@@ -30,11 +33,12 @@ def finish(transaction: Transaction, finishes: Sequence[Finish], *, lapsed: bool
 class Ended:
     """Executions of one queue and epoch that ended alike. Bare successes take this way: one statement writes them all."""
 
-    __slots__ = ("fences", "items")
+    __slots__ = ("began", "fences", "results")
 
     def __init__(self) -> None:
         self.fences: list[bytes] = []
-        self.items: list[tuple[int | None, str | None]] = []  # when it began, its result
+        self.began: list[int] = []  # 0: never
+        self.results: list[str | None] = []
 
 
 class Finisher:
@@ -45,12 +49,13 @@ class Finisher:
         self._now = transaction.now
         self._catalog = transaction.keeper.current()
         self._ledger = Ledger(transaction, self._catalog)
-        self._succeeded: dict[tuple[int, int], Ended] = {}  # by queue and epoch
+        self._succeeded: dict[tuple[int, bytes], Ended] = {}  # by queue, and by epoch as it is in the fence
         self._unlucky: list[tuple[Any, ...]] = []
         self._unlucky_fences: list[bytes] = []
         self._released: list[bytes] = []  # jobs whose unique keys are free again
         self._moved: list[bytes] = []
         self._executions: list[Row] = []
+        self._runs: list[Run] = []
         self._waiting: list[Row] = []
         self._ready: list[Row] = []
 
@@ -61,7 +66,9 @@ class Finisher:
         # In the order of their keys: neighbours in `running` and `finished` are then touched together.
         fences = sorted(wanted)
         arguments = (b"".join(fences), codec.positions(len(fences)))
-        rows = self._transaction.execute(sql("claims_held"), arguments).fetchall()
+        numbers, workers = self._transaction.execute(sql("claims_held"), arguments).fetchone()
+        held = zip(_numbers(numbers), codec.apart(workers), strict=True)
+        rows: list[Row] = [(fences[place], lane, worker, *rest) for (place, lane, *rest), worker in held]
         if lapsed:
             over = {row[0] for row in self._transaction.execute(sql("claims_lapsed"), (*arguments, self._now))}
             rows = [row for row in rows if row[0] in over]
@@ -71,7 +78,7 @@ class Finisher:
             one = wanted.pop(row[0])
             kind = type(one.transition)
             if kind is Succeed:
-                self._succeed(one, row)
+                self._succeed(row, one.transition.result, self._ran(one, row, _SUCCEEDED))  # type: ignore[union-attr]
             elif kind is Fail or kind is Cancel:
                 self._end(one, row, one.transition)
             elif row[6]:
@@ -85,15 +92,15 @@ class Finisher:
 
     # --- Endings ---
 
-    def _succeed(self, one: Finish, row: Row) -> None:
+    def _succeed(self, row: Row, result: bytes | None, began: int | None) -> None:
         fence = row[0]
-        key = (self._catalog.lanes[row[1]].queue, int.from_bytes(fence[13:]))
+        key = (self._catalog.lanes[row[1]].queue, fence[13:])
         alike = self._succeeded.get(key)
         if alike is None:
             alike = self._succeeded[key] = Ended()
-        result = one.transition.result  # type: ignore[union-attr]
         alike.fences.append(fence)
-        alike.items.append((self._ran(one, row, _SUCCEEDED), None if result is None else result.decode()))
+        alike.began.append(began or 0)
+        alike.results.append(None if result is None else result.decode())
         if row[7]:
             self._released.append(codec.job_bytes(fence))
 
@@ -114,16 +121,13 @@ class Finisher:
 
     def _ran(self, one: Finish, row: Row, status: int) -> int | None:
         """Count the execution, and return when it began."""
-        _, lane, worker, turn, claimed_at, started_at, _, _ = row
-        began: int | None
-        ran = one.ran
+        ran, claimed_at, began = one.ran, row[4], row[5]
         if ran is None:
-            began = started_at
-            duration = (self._now - (claimed_at if started_at is None else started_at)) / 1_000
+            duration = (self._now - (claimed_at if began is None else began)) / 1_000
         else:
-            began = self._now - round(ran * 1_000_000)
+            began = self._now - int(ran * 1_000_000)
             duration = ran * 1_000
-        self._ledger.ran(lane, worker, status, duration, (claimed_at - turn) / 1_000)
+        self._runs.append((row[1], row[2], status, duration, (claimed_at - row[3]) / 1_000))
         return began
 
     def _write(self) -> None:
@@ -134,8 +138,11 @@ class Finisher:
             written = execute(sql("end"), (b"".join(fences), codec.json(self._unlucky), self._now)).rowcount
         for (queue, epoch), alike in self._succeeded.items():
             jobs = b"".join([fence[:13] + b"\0\0\0" for fence in alike.fences])
-            arguments = (b"".join(alike.fences), codec.json(alike.items), jobs, self._now, queue, _SUCCEEDED, epoch)
-            written += execute(sql("end_alike"), arguments).rowcount
+            began = ("%016d" * len(alike.began) % tuple(alike.began)).encode()
+            numbers = self._now, queue, _SUCCEEDED, int.from_bytes(epoch)
+            written += execute(
+                sql("end_alike"), (b"".join(alike.fences), codec.json(alike.results), jobs, *numbers, began)
+            ).rowcount
             self._ledger.ended(queue, _SUCCEEDED, jobs)
             fences = fences + alike.fences
             queues.add(queue)
@@ -147,6 +154,7 @@ class Finisher:
             self._transaction.wakes |= any(self._catalog.queues[queue].settings.is_gated for queue in queues)
         if self._released:
             execute(sql("free_keys"), (b"".join(self._released), codec.positions(len(self._released))))
+        self._ledger.ran(self._runs)
         self._ledger.write()
 
     # --- Jobs that live on ---

@@ -28,6 +28,10 @@ def announce(transaction: Transaction, project: int, topic: str, *, queue: int |
     transaction.execute(sql("announce"), (project, topic, queue, identity, transaction.now))
 
 
+Run = tuple[int, bytes, int, float, float]
+"""An execution that ended: lane, incarnation, status, how long it ran and how long it had waited, in milliseconds."""
+
+
 class Ledger:
     def __init__(self, transaction: Transaction, catalog: Catalog) -> None:
         self._transaction = transaction
@@ -44,20 +48,19 @@ class Ledger:
         """The job left its final status, or the store."""
         self._removed[queue, status] = self._removed.get((queue, status), 0) + 1
 
-    def ran(self, lane: int, worker: bytes, status: int, duration_ms: float, wait_ms: float) -> None:
-        """An execution ended."""
-        if duration_ms < 0:
-            duration_ms = 0.0
-        if wait_ms < 0:
-            wait_ms = 0.0
-        key = (lane, worker, status, bisect_right(BUCKET_BOUNDS, duration_ms), bisect_right(BUCKET_BOUNDS, wait_ms))
-        sums = self._rollups.get(key)
-        if sums is None:
-            self._rollups[key] = [1, duration_ms, wait_ms]
-        else:
+    def ran(self, runs: Iterable[Run]) -> None:
+        """Executions that ended."""
+        rollups = self._rollups
+        for lane, worker, status, duration, wait in runs:
+            key = (lane, worker, status, bisect_right(BUCKET_BOUNDS, duration), bisect_right(BUCKET_BOUNDS, wait))
+            sums = rollups.get(key)
+            if sums is None:
+                sums = rollups[key] = [0, 0.0, 0.0]
             sums[0] += 1
-            sums[1] += duration_ms
-            sums[2] += wait_ms
+            if duration > 0:
+                sums[1] += duration
+            if wait > 0:
+                sums[2] += wait
 
     def write(self) -> None:
         now, queues, lanes = self._transaction.now, self._catalog.queues, self._catalog.lanes
