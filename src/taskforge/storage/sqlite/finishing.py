@@ -121,7 +121,8 @@ class Finisher:
 
     def _ran(self, one: Finish, row: Row, status: int) -> int | None:
         """Count the execution, and return when it began."""
-        ran, claimed_at, began = one.ran, row[4], row[5]
+        ran, claimed_at = one.ran, row[4]
+        began: int | None = row[5]
         if ran is None:
             duration = (self._now - (claimed_at if began is None else began)) / 1_000
         else:
