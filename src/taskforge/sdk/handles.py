@@ -84,6 +84,8 @@ class Waiter:
 
 
 class JobHandle(Generic[R]):
+    __slots__ = ("_forge", "_result_type", "existed", "id")
+
     def __init__(self, forge: Any, identifier: UUID, *, existed: bool = False, result_type: Any = Any) -> None:
         self._forge = forge
         self.id = identifier

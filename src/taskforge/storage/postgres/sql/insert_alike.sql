@@ -4,8 +4,8 @@
 -- Inserts nothing when the caller's memory of the catalog is stale.
 with facts as (
     insert into taskforge.jobs (id, project, queue, job_type, priority, max_attempts, payload, requires)
-    select x.job, $7, $8, $9, $10, $12, x.payload, $11
-    from unnest($1::uuid[], $3::json[]) as x (job, payload)
+    select ($1::uuid[])[x.position], $7, $8, $9, $10, $12, x.payload::json, $11
+    from string_to_table($3::text, E'\x1e') with ordinality as x (payload, position)
     where (select version from taskforge.catalog) = $4
 )
 insert into taskforge.ready (fence, job, project, lane, attempt, max_attempts, crashes, keyed, turn)
