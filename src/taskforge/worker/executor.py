@@ -184,6 +184,7 @@ class Executor:
         finally:
             current.reset(token)
             self.running.pop(claimed.fence, None)
+            running.context = None  # each holds the other: only the garbage collector would find them
             if running.cancelled and running.task is not None:
                 # The slot goes on. A count left behind, also by a handler that ignored its cancellation, would make the next
                 # handler's task groups believe that they were cancelled.
