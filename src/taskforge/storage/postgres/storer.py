@@ -48,7 +48,7 @@ class Storer(Store):
         text, alike = self.sql("insert_plain"), lanes.count(lanes[0]) == len(lanes) and budgets.count(budgets[0]) == len(budgets)
         if alike:
             lane = catalog.lanes[lanes[0]]
-            arguments = [ids, fences, '\x1e'.join(payloads), catalog.version, self.bound_now(), lane.number]
+            arguments = [ids, fences, "\x1e".join(payloads), catalog.version, self.bound_now(), lane.number]
             arguments += [lane.project, lane.queue, lane.job_type, lane.priority, lane.requires or None, budgets[0]]
             text = self.sql("insert_alike")
         tells = alike and len(ids) == 1 and self.signals.may_ride()
