@@ -47,6 +47,17 @@ def fail_in_process() -> None:
     raise LookupError("not in this process")
 
 
+class MuteError(Exception):
+    """One that cannot even say what it is."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def mute_in_process() -> None:
+    raise MuteError
+
+
 def die_in_process() -> None:
     os._exit(7)
 
@@ -56,5 +67,13 @@ def leave_in_process() -> None:
 
 
 def add_to(forge: TaskForge) -> None:
-    for handler in (double, sleep_in_process, verdict_in_process, fail_in_process, die_in_process, leave_in_process):
+    for handler in (
+        double,
+        sleep_in_process,
+        verdict_in_process,
+        fail_in_process,
+        mute_in_process,
+        die_in_process,
+        leave_in_process,
+    ):
         forge.job(kind="process")(handler)

@@ -143,6 +143,9 @@ async def test_what_a_process_raises_and_how_it_dies(crew: Crew) -> None:
     assert failed.error is not None
     assert (failed.error.type, failed.error.message) == ("LookupError", "not in this process")
     assert "in fail_in_process" in failed.error.traceback
+    mute = await crew.end(await function(crew, "mute_in_process").options(max_attempts=1).enqueue())
+    assert mute.error is not None
+    assert (mute.error.type, mute.error.message) == ("MuteError", "(its text cannot be made)")
     for name in ("die_in_process", "leave_in_process"):
         died = await crew.end(await function(crew, name).enqueue())
         assert died.error is not None

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from taskforge import Cancel, Context, Invalid, JobFailed, Retry, Skip, Snooze, TaskForge
+from taskforge import Cancel, Context, Fail, Invalid, JobFailed, Retry, Skip, Snooze, TaskForge
 from taskforge.domain.job import Job
 from taskforge.testing import Sandbox
 from tests.worker.crew import Crew, until
-from tests.worker.handlers import VERDICTS, add_to
+from tests.worker.handlers import VERDICTS, MuteError, add_to
 
 EXPECTED = {
     "snooze": ("scheduled", 0, None),
@@ -225,6 +225,60 @@ async def test_slots_bound_what_runs_at_once(crew: Crew) -> None:
     for handle in handles:
         await crew.end(handle)
     assert now == [0, 3]
+
+
+class NotAnError(BaseException):
+    pass
+
+
+class HalfMade(Fail):
+    def __init__(self) -> None:
+        """Without what makes it a verdict."""
+
+
+# What is raised → the error's type and message: in the event loop, and in a thread where that differs.
+ODD: dict[str, tuple[BaseException, tuple[str, str], tuple[str, str] | None]] = {
+    "mute": (MuteError(), ("MuteError", "(its text cannot be made)"), None),
+    "not an error": (NotAnError("enough"), ("NotAnError", "enough"), None),
+    "an exit": (SystemExit(3), ("SystemExit", "3"), None),
+    "someone else's cancellation": (asyncio.CancelledError(), ("CancelledError", "CancelledError"), None),
+    "an exhausted iterator": (
+        StopIteration(), ("RuntimeError", "coroutine raised StopIteration"), ("RuntimeError", "the handler raised StopIteration"),
+    ),
+    "an error as the reason": (Fail(ValueError("wrong")), ("Fail", "wrong"), None),  # type: ignore[arg-type]
+    "half a verdict": (
+        HalfMade(), ("AttributeError", "the handler's outcome is not one: 'HalfMade' object has no attribute 'reason'"), None,
+    ),
+}  # fmt: skip
+
+
+async def test_whatever_a_handler_raises_ends_its_attempt_and_nothing_else(crew: Crew) -> None:
+    @crew.forge.job(max_attempts=1)
+    async def in_loop(what: str) -> None:
+        raise ODD[what][0]
+
+    @crew.forge.job(max_attempts=1)
+    def in_thread(what: str) -> None:
+        raise ODD[what][0]
+
+    await crew.start(upkeep=False, slots=2)
+    for what, (_, expected, in_threads) in ODD.items():
+        for handler, wanted in ((in_loop, expected), (in_thread, in_threads or expected)):
+            job = await crew.end(await handler.enqueue(what))
+            assert job.error is not None
+            assert (job.status, job.error.type, job.error.message) == ("failed", *wanted), what
+
+
+async def test_an_interrupt_raised_in_a_thread_does_not_end_the_worker(crew: Crew) -> None:
+    @crew.forge.job(max_attempts=1)
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    await crew.start(upkeep=False)
+    for _ in range(2):
+        job = await crew.end(await interrupted.enqueue())
+        assert job.error is not None
+        assert (job.error.type, job.error.message) == ("RuntimeError", "the handler raised KeyboardInterrupt")
 
 
 def test_verdicts_refuse_nonsense() -> None:

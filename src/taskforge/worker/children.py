@@ -19,7 +19,7 @@ from taskforge.domain.execution import Beat
 from taskforge.domain.job import Claimed
 from taskforge.domain.log import NewLine
 from taskforge.worker.context import Running, context_of, current
-from taskforge.worker.frames import frames_of
+from taskforge.worker.frames import frames_of, text_of
 from taskforge.worker.parent import die_with_parent, outlive_signals
 from taskforge.worker.registry import Handler
 from taskforge.worker.reporter import JobLogHandler
@@ -177,7 +177,7 @@ def _answer(reference: Reference, claimed: Claimed, channel: PipeChannel) -> tup
         return "verdict", verdict
     except Exception as error:  # noqa: BLE001 - whatever a handler raises goes back to the worker
         frames = frames_of(error)
-        return "raised", RemoteError(type(error).__name__, str(error), frames)
+        return "raised", RemoteError(type(error).__name__, text_of(error), frames)
     finally:
         current.reset(token)
 

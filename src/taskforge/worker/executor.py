@@ -17,10 +17,12 @@ from typing import Any
 from uuid import UUID
 
 from taskforge.domain import rules
+from taskforge.domain.ids import job_of
 from taskforge.domain.job import Claimed, error_info
 from taskforge.domain.outcome import Crashed, Failure, HandBackOutcome, Outcome, Success
 from taskforge.worker.children import ChildDied, Children
 from taskforge.worker.context import Channel, Context, Running, context_of, current
+from taskforge.worker.frames import text_of
 from taskforge.worker.outcomes import raised, said, stopped
 from taskforge.worker.registry import Handler, Registry
 from taskforge.worker.source import Completion
@@ -181,6 +183,10 @@ class Executor:
         token = current.set(running)
         try:
             outcome = await self._outcome(running)
+        except Exception as error:
+            # What it said cannot be understood. Its end must be told all the same, or it would seem to run until its timeout.
+            logger.exception("the outcome of job %s is not one", job_of(claimed.fence))
+            outcome = Failure(error_info(type(error).__name__, f"the handler's outcome is not one: {text_of(error)}"))
         finally:
             current.reset(token)
             self.running.pop(claimed.fence, None)
@@ -229,7 +235,9 @@ class Executor:
             return self._failed(running, error)  # a task that the handler waited for was cancelled
         except ChildDied as error:
             return stopped(running) if running.why is not None else Crashed(str(error))
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a handler raises is an outcome, not our failure
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever a handler raises is an outcome, not our failure
             return self._failed(running, error)
 
     async def _through(self, running: Running, handler: Handler, arguments: tuple[Any, ...]) -> Any:
@@ -253,7 +261,7 @@ class Executor:
             self._threads = ThreadPoolExecutor(self._slots, thread_name_prefix="taskforge")
         call = contextvars.copy_context().run
         arguments = (context_of(running), *arguments) if handler.takes_context else arguments
-        future = asyncio.get_running_loop().run_in_executor(self._threads, call, handler.invoke, *arguments)
+        future = asyncio.get_running_loop().run_in_executor(self._threads, call, _in_thread, handler.invoke, *arguments)
         try:
             return await asyncio.shield(future)
         except asyncio.CancelledError:
@@ -318,3 +326,11 @@ class Executor:
         await self._children.close()
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _in_thread(invoke: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return invoke(*arguments)
+    except (StopIteration, KeyboardInterrupt, GeneratorExit) as error:
+        # No future can carry the first, and the others would end the event loop; none of them means here what it means there.
+        raise RuntimeError(f"the handler raised {type(error).__name__}") from error

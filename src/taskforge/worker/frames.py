@@ -5,6 +5,14 @@ import linecache
 import traceback
 
 
+def text_of(error: BaseException) -> str:
+    """What an exception says; it is a handler's, and may not be able to."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - whatever it raises, the job's end must be told
+        return "(its text cannot be made)"
+
+
 def frames_of(error: BaseException) -> str:
     """The traceback of an exception. What is not plain (a cause, a group, a syntax error) is left to the standard formatter."""
     chained = error.__cause__ is not None or (error.__context__ is not None and not error.__suppress_context__)

@@ -16,7 +16,7 @@ from taskforge.domain.outcome import (
 )
 from taskforge.worker.children import RemoteError
 from taskforge.worker.context import Running
-from taskforge.worker.frames import frames_of
+from taskforge.worker.frames import frames_of, text_of
 from taskforge.worker.verdicts import Cancel, Fail, Retry, Skip, Snooze, Verdict
 
 
@@ -33,7 +33,7 @@ def said(verdict: Verdict) -> Outcome:
         case Skip():
             return SkipOutcome(verdict.reason)
         case _:
-            return Failure(error_info(type(verdict).__name__, str(verdict)))
+            return Failure(error_info(type(verdict).__name__, text_of(verdict)))
 
 
 def stopped(running: Running) -> Outcome:
@@ -55,4 +55,4 @@ def raised(error: BaseException) -> Outcome:
     if isinstance(error, RemoteError):
         return Failure(error_info(error.name, error.message, error.frames))
     frames = frames_of(error)
-    return Failure(error_info(type(error).__name__, str(error) or type(error).__name__, frames))
+    return Failure(error_info(type(error).__name__, text_of(error) or type(error).__name__, frames))

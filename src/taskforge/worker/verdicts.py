@@ -26,7 +26,7 @@ class Snooze(Delaying):
     def __init__(self, delay: float | timedelta, reason: str = "snoozed") -> None:
         super().__init__(reason)
         self.seconds = _seconds(delay)
-        self.reason = reason
+        self.reason = str(reason)
 
 
 class Retry(Delaying):
@@ -35,7 +35,7 @@ class Retry(Delaying):
     def __init__(self, after: float | timedelta, reason: str = "retry asked for by the handler") -> None:
         super().__init__(reason)
         self.seconds = _seconds(after)
-        self.reason = reason
+        self.reason = str(reason)
 
 
 class Fail(Verdict):
@@ -43,7 +43,7 @@ class Fail(Verdict):
 
     def __init__(self, reason: str = "failed for good by the handler") -> None:
         super().__init__(reason)
-        self.reason = reason
+        self.reason = str(reason)
 
 
 class Cancel(Verdict):
@@ -51,7 +51,7 @@ class Cancel(Verdict):
 
     def __init__(self, reason: str = "cancelled by the handler") -> None:
         super().__init__(reason)
-        self.reason = reason
+        self.reason = str(reason)
 
 
 class Skip(Verdict):
@@ -59,7 +59,7 @@ class Skip(Verdict):
 
     def __init__(self, reason: str = "skipped by the handler") -> None:
         super().__init__(reason)
-        self.reason = reason
+        self.reason = str(reason)
 
 
 def _seconds(value: float | timedelta) -> float:
