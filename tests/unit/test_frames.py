@@ -1,4 +1,7 @@
+import json
 import traceback
+
+import pytest
 
 from taskforge.worker.frames import frames_of
 
@@ -28,6 +31,33 @@ def test_says_what_the_standard_traceback_says_without_its_markers() -> None:
     without_markers = [line for line in standard.splitlines() if not set(line.strip()) <= {"^", "~"}]
     without_repeats = [line for line in without_markers if "Previous line repeated" not in line]
     assert frames_of(error).splitlines() == without_repeats
+
+
+class Outer:
+    class InnerError(Exception):
+        pass
+
+
+NOTED = ValueError("with a note")
+NOTED.add_note("look here")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError(),
+        ValueError("x"),
+        KeyError("k"),
+        Outer.InnerError("in"),
+        json.JSONDecodeError("m", "doc", 1),
+        OSError(2, "gone"),
+        NOTED,
+    ],
+    ids=repr,
+)
+def test_the_last_lines_are_the_standard_ones(error: BaseException) -> None:
+    told = frames_of(error).splitlines()[1:]
+    assert told == "".join(traceback.format_exception_only(error)).splitlines()
 
 
 def test_a_chain_is_told_whole() -> None:

@@ -82,10 +82,13 @@ def unknown(field: str, name: str, known: tuple[str, ...]) -> Invalid:
     return Invalid(f"{field}.{name}" if field else name, "is not a known setting", hint)
 
 
+_encode = msgspec.json.Encoder().encode
+
+
 def json_bytes(field: str, value: Any, *, most: int) -> bytes:
     """Encode a JSON value once, refusing what JSON cannot carry instead of changing it silently."""
     try:
-        encoded = msgspec.json.encode(value)
+        encoded = _encode(value)
         # msgspec writes NaN and infinities as null; only a document that contains a null can hide one.
         if b"null" in encoded:
             _refuse_non_finite(field, value)
