@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +59,32 @@ def mute_in_process() -> None:
     raise MuteError
 
 
+class OwnFail(Fail):
+    """One whose own class does not survive a pipe."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(f"{code}: {text}")
+
+
+def own_verdict_in_process() -> None:
+    raise OwnFail(404, "gone")
+
+
+def chatter_in_process(ctx: Context, lines: int) -> int:
+    """Four threads that speak at the same time, in words too long for one write."""
+
+    def speak() -> None:
+        for _ in range(lines):
+            ctx.log("x" * 100_000)
+
+    threads = [threading.Thread(target=speak) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return 4 * lines
+
+
 def die_in_process() -> None:
     os._exit(7)
 
@@ -66,14 +93,19 @@ def leave_in_process() -> None:
     sys.exit(3)
 
 
+IN_PROCESSES = (
+    double,
+    sleep_in_process,
+    verdict_in_process,
+    fail_in_process,
+    mute_in_process,
+    own_verdict_in_process,
+    chatter_in_process,
+    die_in_process,
+    leave_in_process,
+)
+
+
 def add_to(forge: TaskForge) -> None:
-    for handler in (
-        double,
-        sleep_in_process,
-        verdict_in_process,
-        fail_in_process,
-        mute_in_process,
-        die_in_process,
-        leave_in_process,
-    ):
+    for handler in IN_PROCESSES:
         forge.job(kind="process")(handler)

@@ -141,6 +141,22 @@ async def test_logging_of_a_handler_becomes_its_log(crew_on_each: Crew) -> None:
     assert (line.level, line.message) == (Level.WARN, "from a thread: three␀")
 
 
+async def test_lines_are_kept_once_however_many_workers_a_process_has(crew: Crew) -> None:
+    @crew.forge.job()
+    async def says() -> None:
+        logging.getLogger("app").warning("once")
+
+    first = await crew.start(upkeep=False)
+    await crew.start(upkeep=False)
+    handles = [await says.enqueue()]
+    await crew.end(handles[0])
+    await crew.stop(first)
+    handles.append(await says.enqueue())
+    await crew.end(handles[1])
+    for handle in handles:
+        assert [line.message for line in await crew.logs(handle.id)] == ["once"]
+
+
 async def test_a_job_does_not_end_before_lines_that_are_on_their_way(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("taskforge.worker.reporter.FLUSH_SECONDS", 0.01)
 

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -72,14 +72,14 @@ async def test_a_thread_that_overstays_is_reported_and_keeps_its_slot_until_it_e
     assert job.error is not None
     assert job.error.type == "Timeout"
     # Upkeep may have ended the job a moment before the worker did.
-    await until(lambda: worker.executor.has_stuck_threads)
+    await until(lambda: worker.executor.has_stuck)
     assert worker.executor.free == 0
     waiting = await after.enqueue()
     await asyncio.sleep(0.3)
     assert (ran.is_set(), await waiting.status()) == (False, "pending")
     release.set()
     await waiting.result(10)
-    assert (worker.executor.has_stuck_threads, worker.executor.free) == (False, 1)
+    assert (worker.executor.has_stuck, worker.executor.free) == (False, 1)
 
 
 async def test_a_process_is_killed_when_its_time_is_over(crew: Crew, tmp_path: Path) -> None:
@@ -146,10 +146,64 @@ async def test_what_a_process_raises_and_how_it_dies(crew: Crew) -> None:
     mute = await crew.end(await function(crew, "mute_in_process").options(max_attempts=1).enqueue())
     assert mute.error is not None
     assert (mute.error.type, mute.error.message) == ("MuteError", "(its text cannot be made)")
-    for name in ("die_in_process", "leave_in_process"):
-        died = await crew.end(await function(crew, name).enqueue())
-        assert died.error is not None
-        assert (died.error.type, died.reason) == ("WorkerCrashed", "poison pill: its workers died 3 times")
+    left = await crew.end(await function(crew, "leave_in_process").options(max_attempts=1).enqueue())
+    assert left.error is not None
+    assert (left.error.type, left.error.message) == ("SystemExit", "3")
+    own = await crew.end(await function(crew, "own_verdict_in_process").enqueue())
+    assert own.error is not None
+    assert (own.error.type, own.error.message, own.attempt_count) == ("Fail", "404: gone", 1)
+    died = await crew.end(await function(crew, "die_in_process").enqueue())
+    assert died.error is not None
+    assert (died.error.type, died.reason) == ("WorkerCrashed", "poison pill: its workers died 3 times")
+
+
+async def test_threads_of_a_process_may_speak_at_the_same_time(crew: Crew) -> None:
+    add_to(crew.forge)
+    await crew.start(upkeep=False)
+    handle = await function(crew, "chatter_in_process").options(max_attempts=1).enqueue(10)
+    assert await handle.result(20) == 40
+    assert sum(len(line.message) for line in await crew.logs(handle.id)) == 40 * 100_000
+
+
+async def test_a_process_that_died_while_idle_is_not_the_next_jobs_fault(crew: Crew) -> None:
+    add_to(crew.forge)
+    worker = await crew.start(upkeep=False)
+    double = function(crew, "double")
+    first = await (await double.enqueue(1)).result(20)
+    [child] = worker.executor._children._idle
+    child.kill()
+    child.process.join(5)
+    second = await double.options(max_attempts=1).enqueue(2)
+    assert (await second.result(20)).pid != first.pid
+    assert (await second.job()).crash_count == 0
+
+
+async def test_a_thread_left_by_a_middleware_keeps_its_slot(crew: Crew) -> None:
+    release, ran = threading.Event(), threading.Event()
+
+    @crew.forge.middleware
+    async def impatient(ctx: Context, following: Callable[[], Awaitable[Any]]) -> Any:
+        async with asyncio.timeout(0.1):
+            return await following()
+
+    @crew.forge.job(max_attempts=1)
+    def slow() -> None:
+        release.wait(30)
+
+    @crew.forge.job(max_attempts=1)
+    def after() -> None:
+        ran.set()
+
+    worker = await crew.start(slots=1, upkeep=False)
+    job = await crew.end(await slow.enqueue())
+    assert job.error is not None
+    assert (job.error.type, worker.executor.free) == ("TimeoutError", 0)
+    waiting = await after.enqueue()
+    await asyncio.sleep(0.3)
+    assert not ran.is_set()
+    release.set()
+    await crew.end(waiting)
+    assert ran.is_set()
 
 
 async def test_no_process_outlives_its_worker(crew: Crew, tmp_path: Path) -> None:

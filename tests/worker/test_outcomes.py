@@ -1,6 +1,7 @@
 """What a handler may answer, and what comes of its job."""
 
 import asyncio
+import contextvars
 import sys
 from typing import Any
 
@@ -279,6 +280,105 @@ async def test_an_interrupt_raised_in_a_thread_does_not_end_the_worker(crew: Cre
         job = await crew.end(await interrupted.enqueue())
         assert job.error is not None
         assert (job.error.type, job.error.message) == ("RuntimeError", "the handler raised KeyboardInterrupt")
+
+
+async def test_a_verdict_from_a_task_group_counts(crew: Crew) -> None:
+    async def part(what: str) -> None:
+        raise Fail("no use") if what != "mixed" else ValueError("and this")
+
+    @crew.forge.job(max_attempts=3)
+    async def grouped(what: str) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(part("verdict"))
+            group.create_task(part(what))
+
+    await crew.start(upkeep=False)
+    job = await crew.end(await grouped.enqueue("verdict"))
+    assert job.error is not None
+    assert (job.error.type, job.error.message, job.attempt_count) == ("Fail", "no use", 1)
+    mixed = await crew.end(await grouped.options(max_attempts=1).enqueue("mixed"))
+    assert mixed.error is not None
+    assert mixed.error.type == "ExceptionGroup"
+
+
+async def test_bad_arguments_of_another_job_are_a_failure_like_any_other(crew: Crew) -> None:
+    @crew.forge.job()
+    async def inner(number: int) -> None: ...
+
+    @crew.forge.job(max_attempts=1)
+    async def outer() -> None:
+        await inner.enqueue("one")  # type: ignore[arg-type]
+
+    await crew.start(upkeep=False)
+    job = await crew.end(await outer.enqueue())
+    assert job.error is not None
+    assert (job.error.type, job.reason) == ("Invalid", "no attempts left after 1")
+    assert "in outer" in job.error.traceback
+
+
+tenant: contextvars.ContextVar[str] = contextvars.ContextVar("tenant", default="nobody")
+
+
+async def test_what_a_handler_sets_in_its_context_is_not_there_for_the_next_job(crew: Crew) -> None:
+    seen: list[str] = []
+
+    @crew.forge.job()
+    async def visits(name: str, waits: bool) -> None:
+        seen.append(tenant.get())
+        tenant.set(name)
+        if waits:
+            await asyncio.sleep(0.01)
+            await asyncio.create_task(asyncio.sleep(0))
+        seen.append(tenant.get())
+
+    await crew.start(slots=1, upkeep=False)
+    for name, waits in (("a", False), ("b", True), ("c", True), ("d", False)):
+        await crew.end(await visits.enqueue(name, waits))
+    assert seen == ["nobody", "a", "nobody", "b", "nobody", "c", "nobody", "d"]
+
+
+async def test_a_handler_that_cancels_itself_costs_its_slot_nothing(crew: Crew) -> None:
+    @crew.forge.job(max_attempts=1)
+    async def at_once() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(0.1)
+
+    @crew.forge.job(max_attempts=1)
+    async def and_leaves() -> str:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        return "before it struck"
+
+    @crew.forge.job(max_attempts=1)
+    async def and_catches() -> str:
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().call_later(0.02, task.cancel)
+        try:
+            await asyncio.sleep(5)
+        except asyncio.CancelledError:
+            return "caught"
+        return "not struck"
+
+    @crew.forge.job(max_attempts=1)
+    async def innocent() -> str:
+        cancelled = asyncio.create_task(asyncio.sleep(5))
+        cancelled.cancel()
+        async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+            group.create_task(asyncio.sleep(0))
+        await asyncio.wait([cancelled])
+        return "well"
+
+    await crew.start(slots=1, upkeep=False)
+    job = await crew.end(await at_once.enqueue())
+    assert job.error is not None
+    assert (job.status, job.error.type) == ("failed", "CancelledError")
+    for culprit, answer in ((and_leaves, "before it struck"), (and_catches, "caught")):
+        assert await (await culprit.enqueue()).result(10) == answer
+        assert await (await innocent.enqueue()).result(10) == "well"
 
 
 def test_verdicts_refuse_nonsense() -> None:

@@ -1,6 +1,7 @@
 """Stopping: what runs is finished within the grace time, the rest is handed back, and no attempt is spent."""
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Sequence
@@ -99,8 +100,82 @@ async def test_a_stuck_thread_does_not_hold_up_the_stop(crew: Crew) -> None:
     await crew.stop(worker)
     assert time.monotonic() - started < 2.2
     assert (await handle.job()).status == "pending"
-    assert worker.executor.has_stuck_threads
+    assert worker.executor.has_stuck
     release.set()
+
+
+async def test_a_handler_that_cleans_up_for_too_long_or_will_not_stop_does_not_hold_up_the_stop(crew: Crew) -> None:
+    began: list[str] = []
+    release = asyncio.Event()
+
+    @crew.forge.job()
+    async def slow_to_leave() -> None:
+        began.append("slow")
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(30)
+
+    @crew.forge.job()
+    async def stubborn() -> None:
+        began.append("stubborn")
+        while not release.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait_for(release.wait(), 30)
+
+    worker = await crew.start(grace_seconds=0.2)
+    await slow_to_leave.enqueue()
+    await stubborn.enqueue()
+    await until(lambda: len(began) == 2)
+    started = time.monotonic()
+    await crew.stop(worker)
+    assert time.monotonic() - started < 8
+    assert worker.executor.has_stuck
+    release.set()
+    await until(lambda: not worker.executor.has_stuck)
+
+
+async def test_what_comes_of_being_stopped_is_not_a_failure(crew: Crew) -> None:
+    began = asyncio.Event()
+
+    @crew.forge.job(max_attempts=1)
+    async def translating() -> None:
+        began.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            raise ConnectionError("the server went away") from None
+
+    worker = await crew.start(grace_seconds=0.1, upkeep=False)
+    handle = await translating.enqueue()
+    await began.wait()
+    await crew.stop(worker)
+    job = await handle.job()
+    assert (job.status, job.attempt_count) == ("pending", 0)
+
+
+async def test_enough_jobs_done_is_not_the_first_word_to_stop(crew: Crew) -> None:
+    """The first word from outside still leaves what runs its grace time."""
+    began, release = asyncio.Event(), asyncio.Event()
+
+    @crew.forge.job()
+    async def quick() -> None: ...
+
+    @crew.forge.job()
+    async def slow() -> str:
+        began.set()
+        await release.wait()
+        return "finished"
+
+    worker = await crew.start(slots=2, max_jobs=1, upkeep=False)
+    handle = await slow.enqueue()
+    await began.wait()
+    await crew.end(await quick.enqueue())
+    await until(worker._stop.is_set)
+    worker.stop()
+    asyncio.get_running_loop().call_later(0.5, release.set)
+    await crew.ended(worker)
+    assert await handle.result(5) == "finished"
 
 
 async def test_jobs_claimed_at_the_moment_of_the_stop_are_handed_back(crew: Crew) -> None:

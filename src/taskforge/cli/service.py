@@ -15,8 +15,9 @@ from typing import Any, TypeVar
 
 import psutil
 
+from taskforge.cli.store import explained
 from taskforge.domain.access import Forbidden
-from taskforge.domain.errors import NotFound, nearest
+from taskforge.domain.errors import Invalid, NotFound, nearest
 from taskforge.sdk.app import TaskForge
 from taskforge.storage.engine import Engine
 from taskforge.worker.worker import Worker
@@ -127,9 +128,9 @@ class Service:
                 self.stop(f"memory is at {taken:.0f} MB, more than {most_megabytes} MB")
 
     def leave(self, status: int) -> int:
-        """The exit status; but a thread that cannot be stopped would hold the interpreter for as long as it runs."""
-        if self.worker.executor.has_stuck_threads:
-            logger.warning("a thread did not stop when told to; leaving it behind")
+        """The exit status; but what cannot be stopped, a thread or a handler, would hold the interpreter for as long as it runs."""
+        if self.worker.executor.has_stuck:
+            logger.warning("a handler did not stop when told to; leaving it behind")
             logging.shutdown()
             with contextlib.suppress(OSError, ValueError):
                 sys.stdout.flush()
@@ -141,7 +142,8 @@ class Service:
 @asynccontextmanager
 async def connected(forge: TaskForge, **options: Any) -> AsyncIterator[Service]:
     """The service of an app whose store is open and whose queues are there."""
-    engine = await forge.engine()
+    with explained(forge.settings.url):
+        engine = await forge.engine()
     try:
         if options.get("queues"):
             with contextlib.suppress(Forbidden):  # a worker's key does not see queues; the server knows them all the same
@@ -171,4 +173,9 @@ def have(running: int) -> str:
 
 def names(text: str | None) -> tuple[str, ...] | None:
     """A list with commas."""
-    return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip()) or None
+    if text is None:
+        return None
+    found = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not found:
+        raise Invalid("--queues", "is empty", "give it a value, such as --queues emails,default, or leave it out")
+    return found

@@ -6,7 +6,9 @@ import importlib
 import logging
 import multiprocessing
 import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -18,14 +20,15 @@ from taskforge.domain import rules
 from taskforge.domain.execution import Beat
 from taskforge.domain.job import Claimed
 from taskforge.domain.log import NewLine
-from taskforge.worker.context import Running, context_of, current
+from taskforge.worker.context import Channel, Running, context_of, current
 from taskforge.worker.frames import frames_of, text_of
 from taskforge.worker.parent import die_with_parent, outlive_signals
 from taskforge.worker.registry import Handler
 from taskforge.worker.reporter import JobLogHandler
-from taskforge.worker.verdicts import Verdict
+from taskforge.worker.verdicts import Verdict, packed, unpacked
 
 MAX_RESULT_BYTES = 1 << 20
+MOST_CHILDREN = 1_000
 Reference = tuple[str, str]
 
 
@@ -49,6 +52,23 @@ class Child:
         self.process.join(2)
         self.connection.close()
 
+    def converse(self, request: tuple[Reference, Claimed], channel: Channel) -> tuple[Any, ...]:
+        """Hand it a job and pass on what it says until it answers. Blocks, in a thread: a child that is still importing, or was
+        stopped in the middle of a word, must not hold up the event loop."""
+        try:
+            self.connection.send(request)
+        except OSError:
+            raise NotTaken from None
+        while True:
+            word, *values = self.connection.recv()
+            if word not in ("progress", "line", "metric"):
+                return word, *values
+            getattr(channel, word)(*values)
+
+
+class NotTaken(Exception):
+    """The process had ended before it could take the job."""
+
 
 class Children:
     """The idle and the busy ones. They are started when first needed: most workers need none."""
@@ -56,30 +76,44 @@ class Children:
     def __init__(self) -> None:
         self._idle: list[Child] = []
         self._busy: set[Child] = set()
+        self._threads: ThreadPoolExecutor | None = None
         self._closed = False
 
     async def run(self, running: Running, handler: Handler) -> Any:
+        while True:
+            child = self._idle.pop() if self._idle else await self._start()
+            try:
+                return await self._run_in(child, running, handler)
+            except NotTaken:
+                continue  # it died while it was idle: that is not this job's doing
+
+    async def _run_in(self, child: Child, running: Running, handler: Handler) -> Any:
         loop = asyncio.get_running_loop()
-        child = self._idle.pop() if self._idle else await self._start()
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(MOST_CHILDREN, thread_name_prefix="taskforge-child")
         self._busy.add(child)
-        answer: asyncio.Future[Any] = loop.create_future()
         running.stop = child.kill
-        loop.add_reader(child.connection.fileno(), self._read, child, running, answer)
+        answered = False
         try:
             if running.why is not None:
                 child.kill()
-            child.connection.send((_reference(handler.call), running.claimed))
-            return await answer
-        except (BrokenPipeError, ConnectionResetError):
+            request = (_reference(handler.call), running.claimed)
+            word, *values = await loop.run_in_executor(self._threads, child.converse, request, running.channel)
+            answered = True
+        except (EOFError, OSError):
             raise ChildDied(f"process {child.process.pid}") from None
         finally:
             running.stop = None
-            loop.remove_reader(child.connection.fileno())
             self._busy.discard(child)
-            if answer.done() and not answer.cancelled() and not isinstance(answer.exception(), ChildDied) and running.why is None:
+            if answered and running.why is None:
                 self._idle.append(child)
             else:
                 await loop.run_in_executor(None, child.close)
+        if word == "value":
+            return msgspec.json.decode(values[0])
+        if word == "verdict":
+            return unpacked(*values)
+        raise RemoteError(*values)
 
     async def _start(self) -> Child:
         """A new process. A caller that is cancelled meanwhile leaves it to the next one."""
@@ -96,30 +130,13 @@ class Children:
         else:
             self._idle.append(child)
 
-    @staticmethod
-    def _read(child: Child, running: Running, answer: asyncio.Future[Any]) -> None:
-        try:
-            while child.connection.poll():
-                kind, *values = child.connection.recv()
-                if kind in ("progress", "line", "metric"):
-                    getattr(running.channel, kind)(*values)
-                elif not answer.done():
-                    if kind == "value":
-                        answer.set_result(msgspec.json.decode(values[0]))
-                    elif kind == "verdict":
-                        answer.set_result(values[0])
-                    else:
-                        answer.set_exception(values[0])
-        except (EOFError, ConnectionResetError, OSError):
-            asyncio.get_running_loop().remove_reader(child.connection.fileno())
-            if not answer.done():
-                answer.set_exception(ChildDied(f"process {child.process.pid}"))
-
     async def close(self) -> None:
         self._closed = True
         for child in [*self._idle, *self._busy]:
             await asyncio.get_running_loop().run_in_executor(None, child.close)
         self._idle.clear()
+        if self._threads is not None:
+            self._threads.shutdown(wait=False)
 
 
 def _reference(call: Callable[..., Any]) -> Reference:
@@ -132,18 +149,23 @@ def _reference(call: Callable[..., Any]) -> Reference:
 class PipeChannel:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._guard = threading.Lock()  # a handler's threads may speak at the same time, and a pipe mixes what they say
+
+    def send(self, *word: Any) -> None:
+        with self._guard:
+            self._connection.send(word)
 
     def progress(self, fence: UUID, fraction: float | None, message: str | None) -> None:
-        self._connection.send(("progress", fence, fraction, message))
+        self.send("progress", fence, fraction, message)
 
     def line(self, line: NewLine) -> None:
-        self._connection.send(("line", line))
+        self.send("line", line)
 
     def metric(self, job: Claimed, name: str, value: float) -> None:
-        self._connection.send(("metric", job, name, value))
+        self.send("metric", job, name, value)
 
     async def beat(self, beat: Beat) -> bool:
-        self._connection.send(("progress", beat.fence, None, None))
+        self.send("progress", beat.fence, None, None)
         return True
 
 
@@ -157,10 +179,11 @@ def serve(connection: Connection) -> None:
     with contextlib.suppress(EOFError, KeyboardInterrupt):
         while True:
             reference, claimed = connection.recv()
-            connection.send(_answer(reference, claimed, channel))
+            channel.send(*_answer(reference, claimed, channel))
 
 
-def _answer(reference: Reference, claimed: Claimed, channel: PipeChannel) -> tuple[str, Any]:
+def _answer(reference: Reference, claimed: Claimed, channel: PipeChannel) -> tuple[Any, ...]:
+    """What came of the job, in words that any pipe can carry."""
     running = Running(claimed, channel)
     token = current.set(running)
     try:
@@ -168,18 +191,18 @@ def _answer(reference: Reference, claimed: Claimed, channel: PipeChannel) -> tup
         arguments = handler.decode(claimed.payload)
         if handler.takes_context:
             arguments = (context_of(running), *arguments)
-        value = handler.invoke(*arguments)
+        try:
+            value = handler.invoke(*arguments)
+        except Verdict as verdict:
+            value = verdict
         if isinstance(value, Verdict):
-            return "verdict", value
-        # Written here, because a value that JSON can carry need not be one that a pipe can.
+            return "verdict", *packed(value)
         return "value", rules.json_bytes("result", value, most=MAX_RESULT_BYTES)
-    except Verdict as verdict:
-        return "verdict", verdict
-    except Exception as error:  # noqa: BLE001 - whatever a handler raises goes back to the worker
-        frames = frames_of(error)
-        return "raised", RemoteError(type(error).__name__, text_of(error), frames)
+    except BaseException as error:  # noqa: BLE001 - whatever a handler raises goes back to the worker
+        return "raised", type(error).__name__, text_of(error), frames_of(error)
     finally:
         current.reset(token)
+        running.context = None
 
 
 class RemoteError(Exception):

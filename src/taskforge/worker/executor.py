@@ -10,23 +10,24 @@ import contextvars
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 from uuid import UUID
 
 from taskforge.domain import rules
+from taskforge.domain.errors import Invalid
 from taskforge.domain.ids import job_of
 from taskforge.domain.job import Claimed, error_info
-from taskforge.domain.outcome import Crashed, Failure, HandBackOutcome, Outcome, Success
+from taskforge.domain.outcome import Crashed, FailForGood, Failure, HandBackOutcome, Outcome, Success
 from taskforge.worker.children import ChildDied, Children
 from taskforge.worker.context import Channel, Context, Running, context_of, current
 from taskforge.worker.frames import text_of
 from taskforge.worker.outcomes import raised, said, stopped
 from taskforge.worker.registry import Handler, Registry
 from taskforge.worker.source import Completion
-from taskforge.worker.verdicts import Verdict
+from taskforge.worker.verdicts import Verdict, verdict_in
 
 logger = logging.getLogger("taskforge.worker")
 
@@ -34,6 +35,7 @@ Middleware = Callable[[Context, Callable[[], Awaitable[Any]]], Awaitable[Any]]
 FailureHook = Callable[[Context, BaseException], Any]
 MAX_RESULT_BYTES = 1 << 20
 ISOLATION_SECONDS = 2.0
+CLOSE_SECONDS = 2.0
 BACK_TO_BACK = 50  # handlers that never suspend; then the event loop gets a turn, in which claims and reports go on
 _NOTHING = Success(None)
 
@@ -72,6 +74,7 @@ class Executor:
         self._tasks: set[asyncio.Task[None]] = set()
         self._threads: ThreadPoolExecutor | None = None
         self._children = Children()
+        self._closing = False
         self.freed = asyncio.Event()
         self.done = 0
 
@@ -90,8 +93,9 @@ class Executor:
         return len(self.running) + len(self._waiting) + len(self._suspects)
 
     @property
-    def has_stuck_threads(self) -> bool:
-        return self._lingering > 0
+    def has_stuck(self) -> bool:
+        """Whether threads, or handlers that would not be cancelled, still run."""
+        return self._lingering > 0 or (self._closing and bool(self._tasks))
 
     # --- Taking jobs ---
 
@@ -144,7 +148,7 @@ class Executor:
     async def _slot(self) -> None:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         self._waking = False
-        while True:
+        while not self._closing:
             job = self._next()
             if job is None:
                 waiter = loop.create_future()
@@ -155,7 +159,6 @@ class Executor:
             if self._waiting or self._suspects:
                 self._wake()
             await self._run(job, task)
-            self.freed.set()
             if self.done % BACK_TO_BACK == 0:
                 await asyncio.sleep(0)
 
@@ -180,28 +183,42 @@ class Executor:
         running = Running(claimed, self._channel)
         running.task = task
         self.running[claimed.fence] = running
-        token = current.set(running)
+        # A context of its own: what a handler sets must not be there for the next job of its slot.
+        context = contextvars.copy_context()
+        context.run(current.set, running)
+        handling = self._outcome(running)
         try:
-            outcome = await self._outcome(running)
+            outcome = await Within(context, handling, context.run(handling.send, None))
+        except StopIteration as ended:  # without having to wait
+            outcome = ended.value
         except Exception as error:
             # What it said cannot be understood. Its end must be told all the same, or it would seem to run until its timeout.
             logger.exception("the outcome of job %s is not one", job_of(claimed.fence))
             outcome = Failure(error_info(type(error).__name__, f"the handler's outcome is not one: {text_of(error)}"))
         finally:
-            current.reset(token)
             self.running.pop(claimed.fence, None)
             running.context = None  # each holds the other: only the garbage collector would find them
-            if running.cancelled and running.task is not None:
-                # The slot goes on. A count left behind, also by a handler that ignored its cancellation, would make the next
-                # handler's task groups believe that they were cancelled.
-                running.task.uncancel()
             if self._alone is not None and self._alone == claimed.fence:
                 self._alone = None
+            self.freed.set()
         self.done += 1
         if running.why != "lost":
             self._complete(Completion(claimed, outcome, time.monotonic() - running.started))
         if self._waiting or self._suspects:
             self._wake()
+        if task is not None and task.cancelling():
+            await self._forget_cancels(task)
+
+    async def _forget_cancels(self, task: asyncio.Task[Any]) -> None:
+        """The slot goes on. A count left behind would make the next handler's task groups believe that they were cancelled, and a
+        cancel that the handler asked for and did not wait for would strike the next job."""
+        while task.cancelling():
+            task.uncancel()
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            if self._closing:
+                raise
 
     async def _outcome(self, running: Running) -> Outcome:
         claimed = running.claimed
@@ -211,7 +228,11 @@ class Executor:
         try:
             if self._alone is not None and self._alone == claimed.fence and self._settled is not None:
                 await self._settled()  # what has ended must be known before a crash can make it look unfinished
-            arguments = handler.decode(claimed.payload)
+            try:
+                arguments = handler.decode(claimed.payload)
+            except Invalid as error:
+                # What does not fit will not fit the next time either.
+                return FailForGood(error_info("InvalidArguments", str(error)))
             if self._middleware:
                 value = await self._through(running, handler, arguments)
             elif handler.kind == "async":
@@ -230,15 +251,18 @@ class Executor:
         except asyncio.CancelledError as error:
             if running.why is not None:
                 return stopped(running)
-            if running.task is not None and running.task.cancelling():
-                raise  # the worker itself ends
-            return self._failed(running, error)  # a task that the handler waited for was cancelled
+            if self._closing:
+                raise
+            return self._failed(running, error)  # a task that the handler waited for was cancelled, or its own
         except ChildDied as error:
             return stopped(running) if running.why is not None else Crashed(str(error))
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is an outcome, not our failure
-            return self._failed(running, error)
+            if running.why == "shutdown":
+                return stopped(running)  # what comes of being stopped is not the job's failure
+            found = verdict_in(error)
+            return self._failed(running, error) if found is None else said(found)
 
     async def _through(self, running: Running, handler: Handler, arguments: tuple[Any, ...]) -> Any:
         context = context_of(running)
@@ -265,7 +289,7 @@ class Executor:
         try:
             return await asyncio.shield(future)
         except asyncio.CancelledError:
-            if running.why is not None and not future.done():
+            if not future.done():
                 # A thread cannot be killed: the job is reported, but the slot stays taken until the thread ends.
                 self._linger(future)
             raise
@@ -320,12 +344,44 @@ class Executor:
             self._wake()
 
     async def close(self) -> None:
-        for task in list(self._tasks):
+        """End all slots. A handler that will not be cancelled is left behind: nothing in Python can stop it."""
+        self._closing = True
+        tasks = set(self._tasks)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if tasks:
+            await asyncio.wait(tasks, timeout=CLOSE_SECONDS)
         await self._children.close()
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+class Within:
+    """Awaits the rest of a coroutine in its context. A task for each job would do the same for ten times as much."""
+
+    __slots__ = ("_awaited", "_context", "_coroutine")
+
+    def __init__(self, context: contextvars.Context, coroutine: Coroutine[Any, Any, Outcome], awaited: Any) -> None:
+        self._context = context
+        self._coroutine = coroutine
+        self._awaited = awaited  # what it waits for first
+
+    def __await__(self) -> Generator[Any, Any, Outcome]:
+        run, coroutine, awaited = self._context.run, self._coroutine, self._awaited
+        while True:
+            step: Callable[..., Any] = coroutine.send
+            try:
+                value = yield awaited
+            except GeneratorExit:
+                run(coroutine.close)
+                raise
+            except BaseException as error:  # noqa: BLE001 - a cancel; it is for the coroutine to answer
+                step, value = coroutine.throw, error
+            try:
+                awaited = run(step, value)
+            except StopIteration as ended:
+                outcome: Outcome = ended.value
+                return outcome
 
 
 def _in_thread(invoke: Callable[..., Any], *arguments: Any) -> Any:

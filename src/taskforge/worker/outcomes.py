@@ -1,6 +1,5 @@
 """What a handler said, raised or left undone, as an outcome that `decide` understands."""
 
-from taskforge.domain.errors import Invalid
 from taskforge.domain.job import error_info
 from taskforge.domain.outcome import (
     CancelOutcome,
@@ -49,9 +48,6 @@ def stopped(running: Running) -> Outcome:
 
 
 def raised(error: BaseException) -> Outcome:
-    if isinstance(error, Invalid) and error.field.endswith("()"):
-        # Arguments that do not fit will not fit the next time either.
-        return FailForGood(error_info("InvalidArguments", str(error)))
     if isinstance(error, RemoteError):
         return Failure(error_info(error.name, error.message, error.frames))
     frames = frames_of(error)

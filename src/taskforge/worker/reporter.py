@@ -22,6 +22,10 @@ FLUSH_SECONDS = 0.25
 STARTED_AFTER_SECONDS = 1.0
 
 
+_installing = threading.Lock()
+_installed: list["JobLogHandler"] = []  # the same one for each worker
+
+
 class Reporter:
     """The channel of every context in this process."""
 
@@ -122,13 +126,18 @@ class Reporter:
 
 @contextlib.contextmanager
 def job_logging() -> Iterator[None]:
-    """While this lasts, what handlers in this process log goes into their executions' logs."""
-    handler = JobLogHandler()
-    logging.getLogger().addHandler(handler)
+    """While this lasts, what handlers in this process log goes into their executions' logs; once, whatever number of workers."""
+    root = logging.getLogger()
+    with _installing:
+        _installed.append(JobLogHandler() if not _installed else _installed[0])
+        root.addHandler(_installed[0])  # a second time changes nothing
     try:
         yield
     finally:
-        logging.getLogger().removeHandler(handler)
+        with _installing:
+            handler = _installed.pop()
+            if not _installed:
+                root.removeHandler(handler)
 
 
 class JobLogHandler(logging.Handler):

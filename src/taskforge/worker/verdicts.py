@@ -1,7 +1,7 @@
 """What a handler may return or raise instead of a value, to say what should happen to its job."""
 
 from datetime import timedelta
-from typing import Self
+from typing import Any
 
 from taskforge.domain import rules
 
@@ -11,13 +11,10 @@ class Verdict(Exception):
 
 
 class Delaying(Verdict):
-    """A verdict with a delay; said in a child process, it must survive the pipe to the worker."""
+    """A verdict with a delay."""
 
     seconds: float
     reason: str
-
-    def __reduce__(self) -> tuple[type[Self], tuple[float, str]]:
-        return type(self), (self.seconds, self.reason)
 
 
 class Snooze(Delaying):
@@ -60,6 +57,31 @@ class Skip(Verdict):
     def __init__(self, reason: str = "skipped by the handler") -> None:
         super().__init__(reason)
         self.reason = str(reason)
+
+
+def packed(verdict: Verdict) -> tuple[str, tuple[Any, ...]]:
+    """A verdict in plain words, for the pipe from a child process: its own class may not survive that."""
+    for kind in (Snooze, Retry):
+        if isinstance(verdict, kind):
+            return kind.__name__, (verdict.seconds, verdict.reason)
+    for plain in (Fail, Cancel, Skip):
+        if isinstance(verdict, plain):
+            return plain.__name__, (verdict.reason,)
+    raise verdict
+
+
+def unpacked(name: str, values: tuple[Any, ...]) -> Verdict:
+    kinds: tuple[type[Verdict], ...] = (Snooze, Retry, Fail, Cancel, Skip)
+    made: Verdict = {kind.__name__: kind for kind in kinds}[name](*values)
+    return made
+
+
+def verdict_in(error: BaseException) -> Verdict | None:
+    """The verdict that a task group carries out of its tasks, if nothing else went wrong in there."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error if isinstance(error, Verdict) else None
+    said = [verdict_in(one) for one in error.exceptions]
+    return said[0] if all(said) else None
 
 
 def _seconds(value: float | timedelta) -> float:

@@ -83,6 +83,7 @@ class Worker:
         self.ready = asyncio.Event()
         self._stop = asyncio.Event()
         self._stop_now = asyncio.Event()
+        self._told = False  # from outside; enough jobs done stops it too
         self._draining = False
         self._healthy = True
         self._keeper: Keeper | None = None
@@ -93,8 +94,9 @@ class Worker:
 
     def stop(self) -> None:
         """Stop claiming and finish what runs within the grace time. A second call stops at once."""
-        if self._stop.is_set():
+        if self._told:
             self._stop_now.set()
+        self._told = True
         self._stop.set()
 
     async def run(self) -> None:
