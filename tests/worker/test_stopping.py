@@ -124,13 +124,15 @@ async def test_a_handler_that_cleans_up_for_too_long_or_will_not_stop_does_not_h
                 await asyncio.wait_for(release.wait(), 30)
 
     worker = await crew.start(grace_seconds=0.2)
-    await slow_to_leave.enqueue()
-    await stubborn.enqueue()
+    handles = [await slow_to_leave.enqueue(), await stubborn.enqueue()]
     await until(lambda: len(began) == 2)
     started = time.monotonic()
     await crew.stop(worker)
     assert time.monotonic() - started < 8
     assert worker.executor.has_stuck
+    for handle in handles:
+        job = await handle.job()
+        assert (job.status, job.attempt_count) == ("pending", 0)
     release.set()
     await until(lambda: not worker.executor.has_stuck)
 

@@ -331,6 +331,13 @@ class Executor:
         for fence in list(self.running):
             self.interrupt(fence, why)
 
+    def give_up(self) -> None:
+        """Report what did not stop when told to: the worker ends, and nobody waits for what else it does."""
+        for running in self.running.values():
+            if running.why is not None and running.why != "lost":
+                self._complete(Completion(running.claimed, stopped(running), time.monotonic() - running.started))
+                running.why = "lost"
+
     def sweep(self) -> None:
         """Stop what ran too long. Called a few times a second."""
         now = time.monotonic()

@@ -240,6 +240,7 @@ class Worker:
         await self._until_idle(self._options.grace_seconds, give_up=self._stop_now)
         self.executor.interrupt_all("shutdown")
         await self._until_idle(STOP_SECONDS, give_up=None)
+        self.executor.give_up()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.finisher.drained(), STOP_SECONDS + 3)
 
