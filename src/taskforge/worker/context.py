@@ -31,7 +31,7 @@ class Channel(Protocol):
 class Running:
     """A job in a slot. One per job on the hot path, so it holds little and computes late."""
 
-    __slots__ = ("cancelled", "channel", "claimed", "context", "handler", "started", "stop", "task", "told", "why")
+    __slots__ = ("channel", "claimed", "context", "handler", "started", "stop", "task", "told", "why")
 
     def __init__(self, claimed: Claimed, channel: Channel) -> None:
         self.claimed = claimed
@@ -41,7 +41,6 @@ class Running:
         self.task: asyncio.Task[Any] | None = None
         self.why: str | None = None  # why it was told to stop: timeout, cancel, lost, deadline, shutdown
         self.told = False  # whether the store was told that it started
-        self.cancelled = False  # whether its task was cancelled for that
         self.stop: Any = None  # how to stop what runs outside the event loop
         self.context: Context | None = None
 

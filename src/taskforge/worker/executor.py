@@ -324,7 +324,6 @@ class Executor:
         if running.stop is not None:
             running.stop()
         elif running.task is not None:
-            running.cancelled = True
             running.task.cancel(why)
 
     def interrupt_all(self, why: str) -> None:
