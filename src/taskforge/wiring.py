@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 import msgspec
 
@@ -61,6 +61,17 @@ def _with_project_of_url(settings: Settings) -> Settings:
         return settings
     rest = urlencode([(name, value) for name, value in given if name != "project"])
     return msgspec.structs.replace(settings, url=f"{base}?{rest}" if rest else base, project=named[-1])
+
+
+def with_absolute_path(settings: Settings) -> Settings:
+    """A relative SQLite file is where the process is now, wherever it goes later."""
+    if not settings.url.lower().startswith("sqlite:///") or len(urlsplit(settings.url).path) < 2:
+        return settings
+    path = sqlite_path(settings.url)
+    if path.is_absolute():
+        return settings
+    _, mark, query = settings.url.partition("?")
+    return msgspec.structs.replace(settings, url=f"sqlite:///{quote(str(path.absolute()))}{mark}{query}")
 
 
 def is_remote(settings: Settings) -> bool:

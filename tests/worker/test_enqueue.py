@@ -3,13 +3,15 @@
 import asyncio
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional, TypedDict
 
 import pytest
 
-from taskforge import Conflict, Invalid, NotFound, TaskForge
+from taskforge import Conflict, Fail, Invalid, Job, NotFound, Retry, Snooze, TaskForge
 from taskforge.domain.job import new_job
 from taskforge.domain.queue import Queue
 from taskforge.domain.tenancy import FIRST_PROJECT
@@ -43,6 +45,39 @@ async def test_options_reach_the_job(forge: TaskForge) -> None:
             await work.options(at=datetime(2040, 1, 1)).enqueue()  # noqa: DTZ001
         with pytest.raises(NotFound, match="did you mean 'default'"):
             await work.options(queue="defautl").enqueue()
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"timeout": 0}, "timeout_seconds: is 0"),
+        ({"max_attempts": 0}, "max_attempts: is 0"),
+        ({"tags": "urgent"}, "tags: is a str"),
+    ],
+)
+async def test_options_that_break_a_rule_are_refused(forge: TaskForge, options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(Invalid, match=problem):
+        _function(forge).options(**options).build(1)
+    with pytest.raises(Invalid, match=problem):
+
+        @forge.job(**options)
+        async def other() -> None: ...
+
+    assert forge.registry.get("other") is None
+
+
+async def test_a_class_that_is_not_registered_does_not_run_as_its_parent(forge: TaskForge) -> None:
+    @forge.add
+    class Copy(Job):
+        job_type = "copy"
+        source: str
+
+    class Move(Copy):
+        pass
+
+    assert forge.build(Copy(source="a")).job_type == "copy"
+    with pytest.raises(Invalid, match="Move: is not registered, the job type 'copy' is that of Copy"):
+        forge.build(Move(source="a"))
 
 
 async def test_unique_jobs_and_idempotency_keys(forge: TaskForge) -> None:
@@ -87,6 +122,44 @@ async def test_waiting_for_results(forge: TaskForge) -> None:
         assert (await cancelled.job()).reason == "not wanted"
 
 
+async def test_a_job_that_has_ended_needs_no_time(forge: TaskForge) -> None:
+    async with Sandbox(forge) as box:
+        handle = await _function(forge).enqueue(3)
+        with pytest.raises(TimeoutError, match="has not ended"):
+            await handle.result(0)
+        await box.run()
+        assert await handle.result(0) == 3
+
+
+async def test_results_and_the_types_that_handlers_declare(forge: TaskForge) -> None:
+    @forge.job()
+    async def text() -> str | Retry:
+        return "done"
+
+    @forge.job()
+    async def nothing() -> Optional[bytes] | Snooze | Fail:  # noqa: UP045
+        return b"done"
+
+    @forge.job()
+    async def anything() -> object:
+        return {"a": 1}
+
+    @forge.job()
+    async def unclear() -> dict[str, int] | TypedDict("Told", {"a": int}):  # type: ignore[valid-type]
+        return {"a": 1}
+
+    @forge.job()
+    async def wrong() -> list[int] | Retry:
+        return "done"  # type: ignore[return-value]
+
+    async with Sandbox(forge) as box:
+        handles: list[Any] = [await one.enqueue() for one in (text, nothing, anything, unclear, wrong)]
+        await box.run()
+        assert [await handle.result(1) for handle in handles[:4]] == ["done", b"done", {"a": 1}, {"a": 1}]
+        with pytest.raises(Invalid, match=r"\(wrong\) is not the list\[int\] that its handler declares"):
+            await handles[4].result(1)
+
+
 async def test_waits_that_begin_while_another_looks(forge: TaskForge) -> None:
     work = _function(forge)
     async with Sandbox(forge, slots=5) as box:
@@ -118,6 +191,11 @@ if child == 0:
     os._exit(0)
 status = os.waitpid(child, 0)[1]
 forge.sync(work.enqueue(3))
+child = os.fork()
+if child == 0:
+    forge.close_sync()
+    os._exit(0)
+os.waitpid(child, 0)
 print(status, forge.sync(first.status()))
 forge.close_sync()
 forge.sync(work.enqueue(4))
@@ -131,6 +209,38 @@ forge.sync(work.enqueue(4))
     connection = sqlite3.connect(tmp_path / "jobs.db")
     assert connection.execute("select count(*) from ready").fetchone() == (4,)
     connection.close()
+
+
+def test_threads_share_the_loop_behind_sync(forge: TaskForge) -> None:
+    threads, together = 8, threading.Barrier(8)
+
+    def ask(_: int) -> asyncio.AbstractEventLoop:
+        together.wait()
+        return forge.hidden_loop()
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            assert len(set(pool.map(ask, range(threads)))) == 1
+    finally:
+        sys.setswitchinterval(before)
+        forge.close_sync()
+
+
+async def test_a_relative_file_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here, there = tmp_path / "here #1?", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    monkeypatch.chdir(here)
+    forge = TaskForge("sqlite:///a%20b.db?project=default")
+    assert forge.settings.url == "sqlite:///a%20b.db?project=default"
+    monkeypatch.chdir(there)
+    async with forge:
+        pass
+    assert ((here / "a b.db").exists(), list(there.iterdir())) == (True, [])
+    with pytest.raises(Invalid, match="three or four slashes"):
+        await TaskForge("sqlite://jobs.db").engine()
 
 
 async def test_sync_inside_an_event_loop_is_refused_with_advice(forge: TaskForge) -> None:
@@ -173,6 +283,19 @@ async def test_many_processes_may_declare_the_same_queues_at_once(settings: dict
 def test_bad_queue_settings_are_refused_where_they_are_written(forge: TaskForge) -> None:
     with pytest.raises(Invalid, match="did you mean 'max_concurrent_jobs'"):
         forge.queue("emails", max_concurent_jobs=5)
+
+
+async def test_dead_letter_queues_of_dead_letter_queues(forge: TaskForge) -> None:
+    forge.queue("a", dead_letter_queue="b")
+    forge.queue("b", dead_letter_queue="c")
+    forge.queue("c", dead_letter_queue="d")
+    async with forge:
+        queues = await _queues(forge)
+        ids = [queues[name].settings.dead_letter_queue_id for name in "abcd"]
+        assert ids == [queues["b"].id, queues["c"].id, queues["d"].id, None]
+    for name, target in (("d", "a"), ("e", "e")):
+        with pytest.raises(Invalid, match=f"leads from '{name}' back to it"):
+            forge.queue(name, dead_letter_queue=target)
 
 
 async def test_a_store_that_cannot_be_prepared_is_tried_again(forge: TaskForge) -> None:

@@ -50,12 +50,21 @@ class Upkeep:
         return len(finishes) - len(await self._engine.finish(finishes, lapsed=True))
 
     async def run(self) -> None:
-        """Go on until cancelled."""
-        await asyncio.gather(
-            every(self._interval, self.once),
-            every(FOLD_SECONDS, lambda: self._engine.fold(10 * SLICE)),
-            every(PRUNE_SECONDS, self._prune),
-        )
+        """Go on until cancelled, or until one of the loops fails; none is left running then."""
+        loops = [
+            asyncio.ensure_future(one)
+            for one in (
+                every(self._interval, self.once),
+                every(FOLD_SECONDS, lambda: self._engine.fold(10 * SLICE)),
+                every(PRUNE_SECONDS, self._prune),
+            )
+        ]
+        try:
+            await asyncio.gather(*loops)
+        finally:
+            for loop in loops:
+                loop.cancel()
+            await asyncio.gather(*loops, return_exceptions=True)
 
     async def _prune(self) -> None:
         more = True

@@ -16,12 +16,13 @@ from taskforge.domain.job import Job as StoredJob
 from taskforge.operations import jobs as operations
 from taskforge.operations.upkeep import Upkeep
 from taskforge.sdk.connections import Connections
+from taskforge.sdk.crew import Crew
 from taskforge.sdk.declared import Declared, DeclaredQueues
 from taskforge.sdk.handles import JobHandle
 from taskforge.sdk.jobs import ClassHandler, Job, JobDecorator, JobFunction, Options, handler_of
 from taskforge.settings import Settings
 from taskforge.storage.engine import Engine, Transactional
-from taskforge.wiring import make_engine, remote_source
+from taskforge.wiring import make_engine, remote_source, with_absolute_path
 from taskforge.worker.executor import FailureHook, Middleware
 from taskforge.worker.lease import Charge, Keeper
 from taskforge.worker.registry import Handler, Registry
@@ -42,8 +43,18 @@ class TaskForge:
         self._declared = DeclaredQueues()
         self.middlewares: list[Middleware] = []
         self.failure_hooks: list[FailureHook] = []
-        self._connections = self.connections(lambda: make_engine(self.settings))
-        self._hidden: tuple[int, asyncio.AbstractEventLoop] | None = None
+        self._connections = self.connections(lambda: make_engine(self._store))
+        # By process: after a fork (gunicorn, uwsgi) the parent's thread does not exist in the child, which starts its own.
+        self._hidden: dict[int, asyncio.AbstractEventLoop] = {}
+
+    @property
+    def settings(self) -> Settings:
+        return self._settings
+
+    @settings.setter
+    def settings(self, settings: Settings) -> None:
+        self._settings = settings
+        self._store = with_absolute_path(settings)  # what was written is shown, this is used
 
     # --- Declaring ---
 
@@ -98,6 +109,7 @@ class TaskForge:
         return kind
 
     def _add(self, handler: Handler, aliases: tuple[str, ...]) -> None:
+        Options().build(handler, b"{}")  # what its jobs would be refused for is said here
         self.registry.add(handler, aliases)
         self._declared.mention(handler.queue)
 
@@ -168,6 +180,9 @@ class TaskForge:
         handler = self.registry.get(type(job).job_type or type(job).__name__)
         if not isinstance(handler, ClassHandler):
             raise NotFound("job class", type(job).__name__)
+        if handler.arguments is not type(job):
+            known = f"the job type {handler.job_type!r} is that of {handler.arguments.__name__}"
+            raise Invalid(type(job).__name__, f"is not registered, {known}", "give it a job_type of its own and add it to the app")
         return Options(**options).build(handler, handler.encode_instance(job))
 
     # --- Looking and steering ---
@@ -205,7 +220,7 @@ class TaskForge:
         interval = min(settings.heartbeat_seconds, chosen.lease_seconds / 3, 1.0)
 
         def make_keeper(incarnation: UUID, hear: Callable[..., None]) -> Keeper:
-            charge = Charge(settings, incarnation, chosen.lease_seconds, interval)
+            charge = Charge(self._store, incarnation, chosen.lease_seconds, interval)
             return Keeper([sys.executable, "-m", "taskforge.sdk.lease_keeper"], charge, hear)
 
         return Worker(
@@ -222,22 +237,17 @@ class TaskForge:
         return Upkeep(engine, interval=self.settings.upkeep_seconds, retention_days=self.settings.retention_days)
 
     async def work(self, **options: Any) -> None:
-        """Run a worker and the upkeep in this process until cancelled; then stop gracefully."""
+        """Run a worker and the upkeep in this process until cancelled or until one of them fails; then stop gracefully."""
         worker = await self.worker(**options)
-        keeping = asyncio.create_task(self.upkeep(await self.engine()).run())
-        running = asyncio.create_task(worker.run())
+        crew = Crew([worker], self.upkeep(await self.engine()))
         cancelled: asyncio.CancelledError | None = None
-        try:
-            while not running.done():
-                try:
-                    await asyncio.wait([running])
-                except asyncio.CancelledError as error:
-                    cancelled = error
-                    worker.stop()  # the first time within the grace time, the second at once
-            running.result()
-        finally:
-            keeping.cancel()
-            await asyncio.gather(keeping, return_exceptions=True)
+        while not crew.running.done():
+            try:
+                await asyncio.wait([crew.running])
+            except asyncio.CancelledError as error:
+                cancelled = error
+                crew.stop()  # the first time within the grace time, the second at once
+        crew.running.result()
         if cancelled is not None:
             raise cancelled
 
@@ -256,20 +266,28 @@ class TaskForge:
 
     def hidden_loop(self) -> asyncio.AbstractEventLoop:
         """The event loop behind `sync`, in a thread of its own."""
-        # After a fork (gunicorn, uwsgi) the parent's thread does not exist here: start our own.
-        if self._hidden is None or self._hidden[0] != os.getpid():
-            loop = asyncio.new_event_loop()
-            threading.Thread(target=loop.run_forever, name="taskforge-sync", daemon=True).start()
-            self._hidden = (os.getpid(), loop)
-        return self._hidden[1]
+        loop = self._hidden.get(os.getpid())
+        if loop is None:
+            # Of threads that come at once one wins. A lock would do that too, but a fork may copy it while it is held.
+            made = asyncio.new_event_loop()
+            loop = self._hidden.setdefault(os.getpid(), made)
+            if loop is made:
+                threading.Thread(target=_run_and_close, args=(loop,), name="taskforge-sync", daemon=True).start()
+            else:
+                made.close()
+        return loop
 
     def close_sync(self) -> None:
         """Close what `sync` opened. Not needed before a process ends."""
-        if self._hidden is not None:
-            loop = self._hidden[1]
+        loop = self._hidden.pop(os.getpid(), None)
+        if loop is not None:
             asyncio.run_coroutine_threadsafe(self.close(), loop).result()
             loop.call_soon_threadsafe(loop.stop)
-            self._hidden = None
+
+
+def _run_and_close(loop: asyncio.AbstractEventLoop) -> None:
+    loop.run_forever()
+    loop.close()
 
 
 def _accepted(answers: Sequence[Inserted | Refused]) -> list[Inserted]:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from taskforge.domain.access import Forbidden
-from taskforge.domain.errors import Conflict
+from taskforge.domain.errors import Conflict, Invalid
 from taskforge.domain.queue import CreateQueue, Queue, QueueSettings, UpdateQueue
 from taskforge.storage.engine import Engine
 
@@ -29,6 +29,9 @@ class DeclaredQueues:
 
     def add(self, queue: Declared) -> None:
         QueueSettings.parse(queue.settings)
+        if queue.dead_letter_queue is not None and queue.name in self._chain(queue.dead_letter_queue):
+            expected = "use a queue whose own dead letters end elsewhere"
+            raise Invalid("dead_letter_queue", f"leads from {queue.name!r} back to it", expected)
         self._queues[queue.name] = queue
         if queue.dead_letter_queue is not None:
             self.mention(queue.dead_letter_queue)
@@ -37,11 +40,18 @@ class DeclaredQueues:
         """A queue that must exist, whatever its settings are."""
         self._queues.setdefault(name, Declared(name))
 
+    def _chain(self, name: str | None) -> list[str]:
+        """A queue, where its dead letters go, and where those of that one go."""
+        chain = []
+        while name is not None:
+            chain.append(name)
+            name = self._queues[name].dead_letter_queue if name in self._queues else None
+        return chain
+
     async def bring_about(self, engine: Engine, project: int) -> None:
         # Dead letter queues first: others point to them.
-        targets = {one.dead_letter_queue for one in self._queues.values()}
         try:
-            for declared in sorted(self._queues.values(), key=lambda one: one.name not in targets):
+            for declared in sorted(self._queues.values(), key=lambda one: len(self._chain(one.name))):
                 await _bring_about(engine, project, declared)
         except Forbidden as error:
             # A worker's key, say: it works on what is there.
@@ -62,7 +72,10 @@ def _change(declared: Declared, known: dict[str, Queue]) -> CreateQueue | Update
     """What it takes to bring a queue to what the code declares; None when it is there already."""
     settings = dict(declared.settings)
     if declared.dead_letter_queue is not None:
-        settings["dead_letter_queue_id"] = known[declared.dead_letter_queue].id
+        target = known.get(declared.dead_letter_queue)
+        if target is None:
+            raise Invalid("dead_letter_queue", f"{declared.dead_letter_queue!r} does not exist", "use a queue of the same project")
+        settings["dead_letter_queue_id"] = target.id
     queue = known.get(declared.name)
     if queue is None:
         return CreateQueue(

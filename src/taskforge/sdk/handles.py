@@ -9,7 +9,7 @@ from uuid import UUID
 
 import msgspec
 
-from taskforge.domain.errors import NotFound, TaskForgeError
+from taskforge.domain.errors import Invalid, NotFound, TaskForgeError
 from taskforge.domain.job import Job, JobStatus
 
 R = TypeVar("R")
@@ -103,18 +103,32 @@ class JobHandle(Generic[R]):
         return (await self.job()).status
 
     async def result(self, timeout: float | None = None) -> R:
-        """Wait for the job to end and return what its handler returned. Raises `JobFailed`, or TimeoutError."""
-        started = time.monotonic()
-        try:
-            async with asyncio.timeout(timeout):
-                job = await self._forge.wait(self.id)
-        except TimeoutError:
-            raise TimeoutError(f"job {self.id} has not ended after {time.monotonic() - started:.1f} s") from None
+        """Wait for the job to end and return what its handler returned. Raises `JobFailed` or TimeoutError, and `Invalid` for a
+        result that is not of the type that the handler declares."""
+        job = await self._ended(timeout)
         if job.status is not JobStatus.SUCCEEDED:
             raise JobFailed(job)
         if job.result is None:
             return None  # type: ignore[return-value]
-        return msgspec.json.decode(job.result, type=self._result_type)  # type: ignore[no-any-return]
+        try:
+            return msgspec.json.decode(job.result, type=self._result_type)  # type: ignore[no-any-return]
+        except msgspec.ValidationError as error:
+            wanted = self._result_type.__name__ if isinstance(self._result_type, type) else self._result_type
+            problem = f"of job {self.id} ({job.job_type}) is not the {wanted} that its handler declares ({error})"
+            raise Invalid("result", problem, "correct the handler's return annotation; job() has the result as it is") from None
+
+    async def _ended(self, timeout: float | None) -> Job:
+        started = time.monotonic()
+        if timeout is not None and timeout <= 0:  # one look, for which a timeout would leave no time
+            job = await self.job()
+            if job.status.is_final:
+                return job
+            raise TimeoutError(f"job {self.id} has not ended")
+        try:
+            async with asyncio.timeout(timeout):
+                return await self._forge.wait(self.id)  # type: ignore[no-any-return]
+        except TimeoutError:
+            raise TimeoutError(f"job {self.id} has not ended after {time.monotonic() - started:.1f} s") from None
 
     async def cancel(self, reason: str = "cancelled by request") -> None:
         await self._forge.cancel(self.id, reason)

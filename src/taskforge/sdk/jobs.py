@@ -1,14 +1,30 @@
 """Jobs as Python sees them: decorated functions, and classes whose fields are the payload."""
 
 import enum
+import functools
 import inspect
+import operator
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar, get_type_hints, overload
+from types import UnionType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
 
 import msgspec
 
 from taskforge.domain.errors import Invalid
-from taskforge.domain.job import Alike, NewJob, new_job
+from taskforge.domain.job import Alike, NewJob, check_tags, new_job
 from taskforge.sdk.handles import JobHandle
 from taskforge.worker.context import Context
 from taskforge.worker.registry import Handler
@@ -54,12 +70,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             handler.job_type,
             None,
             priority=handler.priority if self.priority is None else int(self.priority),
-            max_attempts=self.max_attempts or handler.max_attempts,
+            max_attempts=handler.max_attempts if self.max_attempts is None else self.max_attempts,
             at=self.at if self.delay is None else self.delay,
             deadline=self.deadline,
             expires=self.expires,
-            timeout_seconds=self.timeout or handler.timeout,
-            tags=(*handler.tags, *self.tags),
+            timeout_seconds=handler.timeout if self.timeout is None else self.timeout,
+            tags=(*check_tags(handler.tags), *check_tags(self.tags)),
             requires=self.requires or handler.requires,
             unique_key=self.unique,
             idempotency_key=self.idempotency_key,
@@ -248,8 +264,18 @@ def _bare(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _result_type(call: Callable[..., Any]) -> Any:
+    """What `result` gives back, by the handler's annotation."""
     try:
         found = get_type_hints(call).get("return", Any)
     except NameError:
         return Any
-    return Any if inspect.isclass(found) and issubclass(found, BaseException) else found
+    parts = get_args(found) if get_origin(found) in (Union, UnionType) else (found,)
+    values = [part for part in parts if not (inspect.isclass(part) and issubclass(part, BaseException))]  # verdicts are no results
+    if not values:
+        return Any
+    try:
+        wanted = functools.reduce(operator.or_, values)
+        msgspec.json.Decoder(wanted)
+    except TypeError:
+        return Any  # nothing that JSON could be checked against
+    return wanted

@@ -11,6 +11,7 @@ import msgspec
 from taskforge.domain.errors import Invalid
 from taskforge.domain.ids import created_at, job_of
 from taskforge.sdk.app import TaskForge
+from taskforge.sdk.crew import Crew
 from taskforge.worker.context import Context
 from taskforge.worker.registry import Handler, Registry
 from taskforge.worker.worker import Worker
@@ -51,12 +52,10 @@ class WorkerManager:
 
     def __init__(self, forge: TaskForge, *, max_concurrent_jobs: int = 10, worker_id: str | None = None, **options: Any) -> None:
         self._forge = forge
-        self._options = {"slots": max_concurrent_jobs, **options}
-        self._name = worker_id
+        self._options = {"name": worker_id, "slots": max_concurrent_jobs, **options}
         self._factories: dict[str, Callable[[], CustomWorker]] = {}
-        self._workers: list[Worker] = []
-        self._running: list[asyncio.Task[None]] = []
-        self._keeping: asyncio.Task[None] | None = None
+        self._is_starting = False
+        self._crew: Crew | None = None
 
     def register(self, role: str, factory: Callable[[], CustomWorker]) -> None:
         """`factory` makes the worker for a role when the manager starts."""
@@ -65,42 +64,58 @@ class WorkerManager:
         self._factories[role] = factory
 
     async def start(self) -> None:
-        """Start and return when every worker is registered and takes jobs."""
-        if self._running:
+        """Start and return when every worker is registered and takes jobs, or when shut down before that. If one fails, that is
+        raised and nothing is left running."""
+        if self._is_starting or self._crew is not None:
             raise Invalid("start()", "was called twice", "call shutdown() first")
-        engine = await self._forge.engine()
-        if self._forge.registry.types():
-            self._workers.append(await self._forge.worker(name=self._name, **self._options))
-        for role, factory in self._factories.items():
-            self._workers.append(await self._custom(role, factory()))
-        if not self._workers:
-            raise Invalid("start()", "has nothing to run", "decorate a handler or register a factory first")
-        self._running = [asyncio.create_task(worker.run()) for worker in self._workers]
-        self._keeping = asyncio.create_task(self._forge.upkeep(engine).run())
-        for worker in self._workers:
-            await worker.ready.wait()
+        self._is_starting = True
+        try:
+            engine, workers = await self._forge.engine(), await self._workers()
+        finally:
+            is_wanted, self._is_starting = self._is_starting, False
+        if not is_wanted:
+            return
+        self._crew = crew = Crew(workers, self._forge.upkeep(engine))
+        try:
+            await crew.ready()
+        except asyncio.CancelledError:
+            await self.shutdown()
+            raise
+        if crew.running.done():
+            await self.shutdown()
 
     async def shutdown(self) -> None:
-        """Stop claiming, finish what runs within the grace time, hand back the rest."""
-        for worker in self._workers:
-            worker.stop()
-        await asyncio.gather(*self._running)
-        if self._keeping is not None:
-            self._keeping.cancel()
-            await asyncio.gather(self._keeping, return_exceptions=True)
-        self._workers, self._running, self._keeping = [], [], None
+        """Stop claiming, finish what runs within the grace time, hand back the rest. A second call does not wait for what runs.
+        Raises what made a worker or the upkeep fail, if anything did."""
+        self._is_starting = False
+        crew = self._crew
+        if crew is None:
+            return
+        crew.stop()
+        await asyncio.wait([crew.running])
+        if self._crew is crew:
+            self._crew = None
+        await crew.running
 
-    async def _custom(self, role: str, custom: CustomWorker) -> Worker:
-        return await self._forge.worker(
-            health_check=custom.health_check,
-            registry=WholeJobs(custom),
-            name=None if self._name is None else f"{self._name}-{role}"[:100],
-            role=custom.role or role,
-            worker_type=custom.worker_type,
-            queues=custom.queues,
-            capabilities=custom.capabilities,
+    async def _workers(self) -> list[Worker]:
+        customs = [self._custom(role, factory()) for role, factory in self._factories.items()]
+        chosen = [self._options, *customs] if self._forge.registry.types() else customs
+        if not chosen:
+            raise Invalid("start()", "has nothing to run", "decorate a handler or register a factory first")
+        return [await self._forge.worker(**options) for options in chosen]
+
+    def _custom(self, role: str, custom: CustomWorker) -> dict[str, Any]:
+        """The options of a custom worker: what its class says goes before what the manager was given."""
+        name = self._options["name"]
+        said = {option: getattr(custom, option) for option in ("worker_type", "queues", "capabilities")}
+        return {
             **self._options,
-        )
+            **{option: value for option, value in said.items() if value != getattr(CustomWorker, option)},
+            "name": None if name is None else f"{name}-{role}"[:100],
+            "role": custom.role or role,
+            "registry": WholeJobs(custom),
+            "health_check": custom.health_check,
+        }
 
 
 class WholeJobs(Registry):

@@ -1,0 +1,157 @@
+"""The manager of an application's workers: what it starts it also ends, whatever goes wrong."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from typing import Any, ClassVar
+
+import pytest
+
+from taskforge import Context, CustomWorker, Invalid, TaskForge, WorkerManager
+from taskforge.domain.tenancy import FIRST_PROJECT
+from taskforge.domain.worker import Worker
+from taskforge.operations.upkeep import Upkeep
+from taskforge.sdk.manager import IncomingJob
+from tests.worker.conftest import OPTIONS
+from tests.worker.crew import PATIENCE, until
+
+
+class Custom(CustomWorker):
+    job_types = ("custom",)
+
+    async def process_job(self, job: IncomingJob, ctx: Context) -> Any:
+        return job.payload
+
+
+class Particular(Custom):
+    worker_type = "specialized_io"
+    queues = ("default",)
+    capabilities: ClassVar = {"disk": True}
+
+
+@pytest.fixture
+async def forge(sqlite_url: str) -> AsyncIterator[TaskForge]:
+    forge = TaskForge(sqlite_url, **OPTIONS)
+
+    @forge.job()
+    async def work() -> int:
+        return 1
+
+    async with forge:
+        before = asyncio.all_tasks()
+        yield forge
+        assert asyncio.all_tasks() - {asyncio.current_task()} <= before, "something was left running"
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"), [({"max_concurrent_jobs": 0}, "max_concurrent_jobs"), ({"worker_id": "x" * 300}, "name")]
+)
+async def test_a_worker_that_cannot_start_is_heard_of(forge: TaskForge, options: dict[str, Any], problem: str) -> None:
+    manager = WorkerManager(forge, **options)
+    with pytest.raises(Invalid, match=problem):
+        await manager.start()
+    await manager.shutdown()
+
+
+@pytest.mark.parametrize("turns", [0, 1, 20])
+async def test_shutdown_while_starting(forge: TaskForge, turns: int) -> None:
+    manager = WorkerManager(forge)
+    starting = asyncio.create_task(manager.start())
+    for _ in range(turns + 1):
+        await asyncio.sleep(0)
+    await manager.shutdown()
+    await starting
+
+
+async def test_shutdown_while_connecting(sqlite_url: str) -> None:
+    forge = TaskForge(sqlite_url, **OPTIONS)
+    manager = WorkerManager(forge)
+    manager.register("custom", Custom)
+    starting = asyncio.create_task(manager.start())
+    await asyncio.sleep(0)
+    await manager.shutdown()
+    async with asyncio.timeout(PATIENCE):
+        await starting
+    assert await _workers(forge) == []
+    await forge.close()
+
+
+async def test_a_factory_that_fails_leaves_nothing_behind(forge: TaskForge) -> None:
+    made: list[Custom | None] = [Custom(), None]
+
+    def factory() -> CustomWorker:
+        custom = made.pop()
+        if custom is None:
+            raise OSError("no device")
+        return custom
+
+    manager = WorkerManager(forge)
+    manager.register("custom", factory)
+    with pytest.raises(OSError, match="no device"):
+        await manager.start()
+    await manager.start()
+    assert sorted(str(one.role) for one in await _workers(forge)) == ["None", "custom"]
+    with pytest.raises(Invalid, match="twice"):
+        await manager.start()
+    await manager.shutdown()
+
+
+async def test_what_a_custom_worker_says_goes_before_what_the_manager_says(forge: TaskForge) -> None:
+    forge.queue("other")
+    manager = WorkerManager(
+        forge, worker_id="w", queues=("default", "other"), capabilities={"gpu": True}, worker_type="specialized_gpu", role="main"
+    )
+    manager.register("plain", Custom)
+    manager.register("particular", Particular)
+    await manager.start()
+    found = {one.name: (one.role, one.worker_type, one.queues, one.capabilities) for one in await _workers(forge)}
+    await manager.shutdown()
+    assert found == {
+        "w": ("main", "specialized_gpu", ("default", "other"), {"gpu": True}),
+        "w-plain": ("plain", "specialized_gpu", ("default", "other"), {"gpu": True}),
+        "w-particular": ("particular", "specialized_io", ("default",), {"disk": True}),
+    }
+
+
+async def test_a_fault_in_the_upkeep_ends_the_workers(
+    forge: TaskForge, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    fault = asyncio.Event()
+
+    async def break_later(_: Upkeep) -> None:
+        await fault.wait()
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Upkeep, "run", break_later)
+    started, release = asyncio.Event(), asyncio.Event()
+
+    @forge.job()
+    async def slow() -> None:
+        started.set()
+        await release.wait()
+
+    manager = WorkerManager(forge)
+    await manager.start()
+    handle = await slow.enqueue()
+    await started.wait()
+    fault.set()
+    with caplog.at_level(logging.ERROR, "taskforge.sdk"):
+        await until(lambda: "the upkeep failed" in caplog.text)
+    asyncio.get_running_loop().call_later(0.3, release.set)  # the grace time is theirs all the same
+    with pytest.raises(ZeroDivisionError):
+        await manager.shutdown()
+    assert await handle.status() == "succeeded"
+    await manager.shutdown()
+
+
+async def test_a_fault_in_the_upkeep_ends_work(forge: TaskForge, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(_: Upkeep) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Upkeep, "run", broken)
+    with pytest.raises(ZeroDivisionError):
+        await forge.work()
+
+
+async def _workers(forge: TaskForge) -> list[Worker]:
+    return await (await forge.engine()).workers([FIRST_PROJECT])
