@@ -1,10 +1,16 @@
 """Runs the real command in real processes, in a folder and on a store of its own."""
 
+import fcntl
 import json
 import os
+import pty
+import re
+import select
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 PATIENCE = 30.0
+ON_ITS_TERMINAL = "import os, sys; os.login_tty(0); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
 COMMAND = [sys.executable, "-m", "taskforge.cli"]
 
 
@@ -62,6 +69,61 @@ class Shell:
             if process.poll() is None:
                 process.kill()
             process.wait()
+
+    @contextmanager
+    def on_terminal(self, *words: str, columns: int = 100, lines: int = 30) -> Iterator["Terminal"]:
+        """The command on a terminal of its own, so that Ctrl-C reaches it as a signal."""
+        leader, follower = pty.openpty()
+        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        environment = {name: value for name, value in self.environment.items() if name != "COLUMNS"}
+        process = subprocess.Popen(
+            [sys.executable, "-c", ON_ITS_TERMINAL, *COMMAND[1:], *words],
+            cwd=self.folder,
+            env=environment | {"TERM": "xterm-256color"},
+            stdin=follower,
+            stdout=follower,
+            stderr=follower,
+        )
+        os.close(follower)
+        try:
+            yield Terminal(process, leader)
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            os.close(leader)
+
+
+class Terminal:
+    def __init__(self, process: subprocess.Popen[bytes], leader: int) -> None:
+        self._process = process
+        self._leader = leader
+        self._data = b""
+
+    @property
+    def text(self) -> str:
+        """What it has shown, without colours."""
+        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self._data.decode(errors="replace")).replace("\r", "")
+
+    def type(self, keys: bytes) -> None:
+        os.write(self._leader, keys)
+
+    def until(self, wanted: str) -> None:
+        until(lambda: wanted in self.text or not self._read(), lambda: self.text)
+        assert wanted in self.text, self.text
+
+    def ended(self) -> int:
+        until(lambda: not self._read(), lambda: self.text)
+        return self._process.wait(PATIENCE)
+
+    def _read(self) -> bool:
+        """Whether there may be more."""
+        if select.select([self._leader], [], [], 0.05)[0]:
+            try:
+                self._data += os.read(self._leader, 65_536)
+            except OSError:  # the other end is closed
+                return False
+        return True
 
 
 class Process:

@@ -1,5 +1,10 @@
 import json
+import signal
+import sys
 
+import pytest
+
+from taskforge.cli import main
 from tests.cli.shell import Shell, until
 
 
@@ -15,9 +20,19 @@ def test_enqueue_takes_all_its_options(shell: Shell) -> None:
 
 
 def test_enqueue_waits_no_longer_than_asked(shell: Shell) -> None:
-    said = shell.error("enqueue", "letter", "--wait", "--timeout", "200ms")
-    assert "has not ended after 0.2 s" in said
-    assert "taskforge jobs show" in said
+    said = shell.run("enqueue", "letter", "--wait", "--timeout", "200ms", status=2)
+    assert said.stdout.startswith("enqueued ")
+    assert "has not ended after 0.2 s" in said.stderr
+    assert "taskforge jobs show" in said.stderr
+
+
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_an_interrupted_wait_has_told_the_id(shell: Shell, words: tuple[str, ...]) -> None:
+    with shell.started("enqueue", "letter", "--wait", *words) as process:
+        process.until("enqueued ")
+        process.signal(signal.SIGINT)
+        assert process.ended() == 130
+    assert shell.json("jobs", "list")["jobs"][0]["id"] in process.text
 
 
 def test_queues_are_created_paused_and_resumed(shell: Shell) -> None:
@@ -48,6 +63,47 @@ def test_jobs_are_cancelled_and_retried_by_filter(own: Shell) -> None:
     # Without a status, retrying means what failed: what was cancelled was cancelled on purpose.
     assert own.json("jobs", "retry", "--all", "--yes") == {"changed": 1, "refused": 0, "jobs": []}
     assert own.json("jobs", "retry", "--status", "cancelled", "--type", "letter", "--yes")["changed"] == 3
+
+
+@pytest.mark.parametrize("flag", ["--status=", "--status=,", "--status= , ", "--type=", "--tag=", "--queue=", "--since="])
+@pytest.mark.parametrize("command", ["cancel --yes", "cancel --all --yes", "retry --yes", "list", "tail"])
+def test_an_empty_filter_is_an_error_and_not_every_job(
+    full: Shell, flag: str, command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TASKFORGE_URL", full.environment["TASKFORGE_URL"])
+    monkeypatch.setattr(sys, "argv", ["taskforge", "jobs", *command.split(), flag])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    out, told = capsys.readouterr()
+    name = flag.partition("=")[0]
+    assert out == ""
+    assert f"error {name}: is empty" in told
+    assert f"such as {name} " in told
+
+
+def test_an_empty_filter_changes_nothing(own: Shell) -> None:
+    before = own.json("jobs", "list")
+    assert "--status: is empty" in own.error("jobs", "cancel", "--status=", "--yes")
+    assert own.json("jobs", "list") == before
+
+
+@pytest.mark.parametrize("keys", [b"\x03", b"\x04"])
+def test_a_question_is_left_with_one_key(own: Shell, keys: bytes) -> None:
+    before = own.json("jobs", "list")
+    with own.on_terminal("jobs", "cancel", "--all") as terminal:
+        terminal.until("Cancel 6 jobs?")
+        terminal.type(keys)
+        assert terminal.ended() == 130
+    assert "nothing was changed" in terminal.text
+    assert "Traceback" not in terminal.text
+    assert own.json("jobs", "list") == before
+
+
+def test_help_of_retry_says_that_all_means_what_failed(shell: Shell) -> None:
+    told = " ".join(shell.run("jobs", "retry", "--help").stdout.split())
+    assert "cancelled ones when their id or --status cancelled is given" in told
+    assert "Every failed job, when no filter is given." in told
 
 
 def test_a_worker_is_listed_drained_and_taken_back(own: Shell) -> None:

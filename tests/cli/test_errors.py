@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -6,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from taskforge.cli import main
+from taskforge.cli.store import check_url, problem_with
 from tests.cli.shell import COMMAND, Shell
 
 
@@ -27,6 +29,15 @@ from tests.cli.shell import COMMAND, Shell
         ("jobs list --limit many", "taskforge jobs list --help"),
         ("jobs list --url mysql://here/db", "use sqlite:///path/to/file.db, postgresql://"),
         ("worker nowhere:forge", "nowhere.py"),
+        ("worker :forge", "such as app:forge"),
+        ("up :forge --reload", "such as app:forge"),
+        ("worker nowhere:forge --processes 0", "--processes: is 0"),
+        ("worker nowhere:forge --processes -3", "use a whole number from 1"),
+        ("worker nowhere:forge --slots 0", "--slots: is 0"),
+        ("up --slots 0", "--slots: is 0"),
+        ("worker nowhere:forge --queues=", "leave it out"),
+        ("jobs tail --lines -1", "--lines: is -1"),
+        ("keys create robot --permissions=", "--permissions: is empty"),
     ],
 )
 def test_every_error_ends_with_a_next_step(
@@ -48,6 +59,108 @@ def test_a_missing_store_is_not_made_by_looking_at_it(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     assert "taskforge migrate" in shell.error("jobs", "list")
     assert list(tmp_path.glob("*.db*")) == []
+
+
+def test_the_way_to_make_a_missing_store_repeats_its_url(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    assert "`taskforge migrate --url sqlite:///mine.db`" in shell.error("jobs", "list", "--url", "sqlite:///mine.db")
+    assert "`taskforge migrate`" in shell.error("jobs", "list")
+
+
+@pytest.mark.parametrize("command", ["jobs list", "migrate", "server", "worker app:forge"])
+def test_what_is_no_store_is_named(tmp_path: Path, command: str) -> None:
+    shell = Shell(tmp_path)
+    (tmp_path / "app.py").write_text("from taskforge import TaskForge\nforge = TaskForge()\n")
+    (tmp_path / "text.db").write_text("this is no database, but it is long enough to look at\n" * 20)
+    (tmp_path / "folder.db").mkdir()
+    for name, wanted in (("text.db", "text.db is not a SQLite file"), ("folder.db", "folder.db is a folder")):
+        told = shell.error(*command.split(), "--url", f"sqlite:///{name}")
+        assert wanted in told
+        assert "try again" not in told
+
+
+def test_a_store_that_may_not_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The permissions are made up, because tests may run as root."""
+    path = tmp_path / "jobs.db"
+    monkeypatch.setattr(os, "access", lambda place, _: place != tmp_path)
+    assert f"the folder {tmp_path} of jobs.db cannot be written" in str(problem_with(path))
+    path.write_bytes(b"")
+    monkeypatch.setattr(os, "access", lambda place, _: place != path)
+    assert f"{path} cannot be read and written" in str(problem_with(path))
+    monkeypatch.setattr(os, "access", lambda *_: True)
+    assert problem_with(path) is None
+
+
+@pytest.mark.parametrize("command", ["jobs list", "migrate", "config check", "worker app:forge", "up app:forge", "up", "server"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:99999",
+        "http://127.0.0.1:abc",
+        "http://[::1",
+        "postgresql://u@127.0.0.1:abc/x",
+        "postgresql://u@127.0.0.1:99999/x",
+        "postgresql://u@[::1/x",
+        "postgresql://u:geheim/geheim@here/x",
+    ],
+)
+def test_a_mistyped_url_is_told_in_words(
+    tmp_path: Path, command: str, url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "app.py").write_text("from taskforge import TaskForge\nforge = TaskForge()\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "argv", ["taskforge", *command.split(), "--url", url])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    _, told = capsys.readouterr()
+    assert told.startswith("error url: it")
+    assert told.splitlines()[-1].startswith("next  write it like ")
+    assert "geheim" not in told
+
+
+def test_a_mistyped_url_of_the_environment_is_told_in_words(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("from taskforge import TaskForge\nforge = TaskForge()\n")
+    shell = Shell(tmp_path, "http://[::1")
+    assert "error url: it cannot be read" in shell.error("jobs", "list")
+    assert "error url: it cannot be read" in shell.error("worker", "app:forge")
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://a:1,b:2/x", "postgresql://u:p%5Bw@[::1]:5432/x", "https://[::1]:80", "sqlite:///a.db"]
+)
+def test_a_good_url_passes(url: str) -> None:
+    check_url(url)
+
+
+@pytest.mark.parametrize("words", ["jobs list", "jobs list --json", "--help"])
+def test_output_that_cannot_be_written_is_told(full: Shell, words: str) -> None:
+    for buffered in ("", "1"):
+        with Path("/dev/full").open("wb") as sink:
+            done = subprocess.run(
+                [*COMMAND, *words.split()],
+                env=full.environment | {"PYTHONUNBUFFERED": buffered},
+                stdout=sink,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+            )
+        assert done.returncode == 1
+        assert [line.partition(" ")[0] for line in done.stderr.splitlines()] == ["error", "next"]
+        assert "No space left" in done.stderr
+
+
+@pytest.mark.parametrize("closed", [">&-", "--json >&-", "<&- >&- 2>&-"])
+def test_a_closed_output_is_no_error(full: Shell, closed: str) -> None:
+    command = f"{' '.join(COMMAND)} jobs list {closed}"
+    done = subprocess.run(["bash", "-c", command], env=full.environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_interrupt_while_loading_is_quiet(tmp_path: Path) -> None:
+    (tmp_path / "cyclopts.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    assert Shell(tmp_path).run("jobs", "list", status=130, PYTHONPATH=str(tmp_path)).stderr == ""
 
 
 def test_errors_are_json_too(full: Shell) -> None:

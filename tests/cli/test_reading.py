@@ -1,6 +1,8 @@
 import json
 import re
 
+import pytest
+
 from tests.cli.shell import Shell
 
 
@@ -10,6 +12,18 @@ def test_jobs_list_has_a_line_for_each_job_and_its_status(full: Shell) -> None:
         assert word in text
     assert "ValueError: no such [user]" in text  # what looks like markup is shown as it is
     assert re.search(r"due in (60|5\d) m", text)
+
+
+@pytest.mark.parametrize("columns", [80, 100, 132])
+@pytest.mark.parametrize("words", ["jobs list", "queues stats", "keys list"])
+def test_tables_fit_their_terminal(full: Shell, columns: int, words: str) -> None:
+    with full.on_terminal(*words.split(), columns=columns) as terminal:
+        assert terminal.ended() == 0
+    assert max(len(line) for line in terminal.text.splitlines()) <= columns
+    if words == "jobs list":
+        ids = [job["id"] for job in full.json("jobs", "list")["jobs"]]
+        assert [line.split()[0] for line in terminal.text.splitlines() if line[:1] == "0"] == ids
+        assert "processing" in terminal.text
 
 
 def test_jobs_list_narrows_and_pages(full: Shell) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.shell import COMMAND, PATIENCE, Shell, until
+from tests.cli.shell import COMMAND, ON_ITS_TERMINAL, PATIENCE, Shell, until
 
 APP = """
 from taskforge import TaskForge
@@ -25,8 +25,6 @@ forge = TaskForge("sqlite:///mine.db")
 async def greet(name: str) -> str:
     return "GREETING " + name
 """
-# The terminal becomes the process's own, so that Ctrl-C reaches it as a signal.
-ON_ITS_TERMINAL = "import os, sys; os.login_tty(0); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
 
 
 def test_the_demo_runs_where_nobody_watches(tmp_path: Path) -> None:
@@ -105,6 +103,28 @@ def test_reload_starts_anew_when_a_file_changes(tmp_path: Path) -> None:
         process.signal(signal.SIGTERM)
         assert process.ended() == 0
     assert "no app to watch" in shell.error("up", "--reload")
+
+
+def test_an_interrupt_of_the_reloader_alone_reaches_the_app(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(APP)
+    with Shell(tmp_path).started("up", "app:forge", "--reload") as process:
+        process.until("app:forge on sqlite:///mine.db")
+        process.signal(signal.SIGINT)
+        process.until("stopped cleanly")
+        assert process.ended() == 0
+    assert "stopping at once" not in process.text
+
+
+def test_ctrl_c_on_a_terminal_stops_a_reloaded_app_once(tmp_path: Path) -> None:
+    """The terminal tells reloader and app; two signals would hand back what runs."""
+    (tmp_path / "app.py").write_text(APP)
+    with Shell(tmp_path).on_terminal("up", "app:forge", "--reload") as terminal:
+        terminal.until("queues")
+        time.sleep(0.5)
+        terminal.type(b"\x03")
+        terminal.until("stopped cleanly")
+        assert terminal.ended() == 0
+    assert "at once" not in terminal.text
 
 
 def _read(leader: int, *, until: Callable[[str], bool]) -> str:

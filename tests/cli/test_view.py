@@ -10,12 +10,14 @@ from rich.console import Console
 
 from taskforge.cli.moments import ago, instant, seconds, span
 from taskforge.cli.snapshot import Snapshot
+from taskforge.cli.terminal import table
 from taskforge.cli.view import Heading, Line, draw
 from taskforge.domain.errors import Invalid
 from taskforge.domain.ids import IdMint
 from taskforge.domain.job import ErrorInfo, Job, JobStatus
 from taskforge.domain.query import QueueStats
 
+IDENTIFIER = "01a1e196-9e4f-72df-b3cd-0a65f6000000"
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
@@ -48,6 +50,34 @@ def test_spans_read_well() -> None:
         "2 h",
         "2.3 d",
     ]
+
+
+def _lines(width: int, note: str, job_type: str = "send_invoice_email") -> list[str]:
+    rows = table("id", "type", "queue", "try", "note", flexible=("note",), spare=("try", "queue"), whole=("id",))
+    rows.add_row(IDENTIFIER, job_type, "emails", "1/3", note)
+    rows.add_row(IDENTIFIER, "short", "default", "0/3", "")
+    file = io.StringIO()
+    Console(file=file, width=width, color_system=None).print(rows)
+    return file.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("width", [50, 80, 100, 132, 200])
+@pytest.mark.parametrize("job_type", ["send_invoice_email", "x" * 200])
+def test_ids_are_whole_whatever_else_a_table_holds(width: int, job_type: str) -> None:
+    lines = _lines(width, "words " * 60, job_type)
+    assert max(len(line) for line in lines) <= width
+    assert [line.split()[0] for line in lines[2:4]] == [IDENTIFIER] * 2
+
+
+def test_the_note_gives_way_and_then_what_is_spare() -> None:
+    wide, narrow = _lines(100, "words " * 60), _lines(70, "words " * 60)
+    assert wide[0].split() == ["id", "type", "queue", "try", "note"]
+    assert wide[2].split()[1:5] == ["send_invoice_email", "emails", "1/3", "words"]
+    assert wide[2].rstrip().endswith("…")
+    assert len(wide) == 4
+    assert narrow[0].split() == ["id", "type", "queue"]
+    assert narrow[4].strip() == "no room for: note, try"
+    assert _lines(100, "short")[2].rstrip().endswith("short")
 
 
 def _job(status: JobStatus, **changes: object) -> Job:

@@ -1,11 +1,16 @@
 """The command line. One file for each group of commands, loaded only when its command is called; this one names them all."""
 
+import os
 import sys
+from pathlib import Path
 
-from cyclopts import App, Parameter
+try:
+    from cyclopts import App, Parameter
 
-from taskforge.cli.failure import report
-from taskforge.version import __version__
+    from taskforge.cli.failure import INTERRUPTED, report
+    from taskforge.version import __version__
+except KeyboardInterrupt:  # loading takes long enough for a Ctrl-C
+    sys.exit(130)
 
 # Plain help text: the Markdown renderer alone takes a quarter of the time that --help has.
 app = App(
@@ -33,12 +38,20 @@ app.command("taskforge.cli.version:version", name="version", help="Tell the vers
 
 def main() -> None:
     """Errors are part of the product: what went wrong, what to do next, and a status that scripts can test."""
+    _open_what_is_closed()
     try:
         app(sys.argv[1:], exit_on_error=False, print_error=False)
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
     except Exception as error:  # noqa: BLE001 - `report` raises again what nobody foresaw
         sys.exit(report(error))
+
+
+def _open_what_is_closed() -> None:
+    """After `>&-` Python has None there, and the next file to be opened would become the standard output."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - open to the end
 
 
 __all__ = ["app", "main"]

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from taskforge.cli.failure import CommandError
-from taskforge.cli.store import Store
+from taskforge.cli.store import Store, check_url
 from taskforge.domain.errors import TaskForgeError, nearest
+from taskforge.settings import Settings
 
 if TYPE_CHECKING:
     from taskforge.sdk.app import TaskForge
@@ -18,12 +19,20 @@ if TYPE_CHECKING:
 def load(reference: str, store: Store) -> "TaskForge":
     """Import the app; --url and --schema win over what it was made with."""
     module_name, _, attribute = reference.partition(":")
+    check_module(module_name, reference)
     if module_name.endswith(".py"):
         module_name = module_name.removesuffix(".py").replace("/", ".")
     forge = _pick(_import(module_name, reference), attribute, reference)
     changes = {name: value for name, value in (("url", store.url), ("schema", store.schema)) if value is not None}
-    forge.settings = msgspec.structs.replace(forge.settings, **changes)
+    settings = msgspec.structs.replace(forge.settings, **changes)
+    check_url(settings.url)
+    forge.settings = settings
     return forge
+
+
+def check_module(name: str, reference: str) -> None:
+    if not name.strip():
+        raise CommandError(f"{reference!r} names no module", "put the module before the colon, such as app:forge for app.py")
 
 
 def _import(name: str, reference: str) -> Any:
@@ -44,6 +53,7 @@ def _import(name: str, reference: str) -> Any:
     except TaskForgeError:
         raise
     except Exception as error:
+        check_url(Settings.load().url)  # a TaskForge() that cannot be made of it is told better so
         raise CommandError(
             f"{name} cannot be imported: {type(error).__name__}: {error}", f"see why with `python -c 'import {name}'`"
         ) from error

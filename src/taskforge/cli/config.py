@@ -35,7 +35,7 @@ async def check(
         settings = {name: {"value": value, "source": found[name].source} for name, value in shown.items()}
         emit({"settings": settings, "store_answered_ms": answered})
         return
-    rows = table("setting", "value", "from")
+    rows = table("setting", "value", "from", whole=("setting", "from"))
     for name, value in shown.items():
         source = found[name].source
         rows.add_row(name, str(value).lower() if isinstance(value, bool) else str(value), f"[{_SOURCES[source]}]{source}[/]")

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 from cyclopts import Parameter
+from rich.console import Console
 
 from taskforge.cli import shapes
 from taskforge.cli.failure import JOB_FAILED, CommandError
@@ -52,6 +53,7 @@ async def enqueue(
         if not wait:
             _tell(inserted, store)
             return 0
+        _tell(inserted, store, waiting=True)
         ended = await _wait(engine, inserted, limit)
     if store.json:
         emit({"id": inserted.job, "existed": inserted.existed, "job": shapes.job(ended)})
@@ -83,12 +85,13 @@ async def _wait(engine: Engine, inserted: Inserted, limit: float | None) -> Job:
         await waiter.close()
 
 
-def _tell(inserted: Inserted, store: Store) -> None:
-    if store.json:
+def _tell(inserted: Inserted, store: Store, *, waiting: bool = False) -> None:
+    if store.json and not waiting:
         emit({"id": inserted.job, "existed": inserted.existed})
         return
     note = "a job with this key is there already:" if inserted.existed else "enqueued"
-    console().print(f"[green]{note}[/] {inserted.job}")
+    out = Console(stderr=True, highlight=False, soft_wrap=True) if store.json else console()
+    out.print(f"[green]{note}[/] {inserted.job}")
 
 
 def _tell_end(job: Job) -> None:

@@ -1,6 +1,7 @@
 """How a command fails: one line on standard error that ends with a next step, status 2, and under --json a document that says the
 same."""
 
+import errno
 import json
 import os
 import sys
@@ -22,7 +23,10 @@ from taskforge.domain.errors import (
 )
 
 FAILED = 2
+INTERRUPTED = 130
+OUTPUT_FAILED = 1
 JOB_FAILED = 1  # the command did what it should; the job it waited for did not
+_WRITING_FAILED = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
 _LISTS = {"queue": "taskforge queues list", "worker": "taskforge workers list", "job": "taskforge jobs list"}
 
 
@@ -34,25 +38,44 @@ class CommandError(TaskForgeError):
         self.next_step = next_step
 
 
+class Interrupted(TaskForgeError):
+    """The user ended it, at a question; it says what that means for the store."""
+
+
 def report(error: Exception) -> int:
     """Tell the user and return the exit status. What no one foresaw is raised again: its traceback is the best report."""
     if isinstance(error, BrokenPipeError):
-        # Whoever read our output has gone (`| head`); without this Python would complain when it closes the pipe.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read our output has gone (`| head`); Python would complain when it closes the pipe.
+        _forget_output()
         return 0
+    if isinstance(error, OSError) and error.filename is None and error.errno in _WRITING_FAILED:
+        _forget_output()
+        _tell(f"the output cannot be written: {error.strerror}", "make room, or send it elsewhere")
+        return OUTPUT_FAILED
     if not isinstance(error, TaskForgeError | CycloptsError):
         raise error
     message = _first_words(error)
     next_step = next_step_of(error)
     if "--json" in sys.argv:
         print(json.dumps({"error": {"kind": type(error).__name__, "message": message, "next_step": next_step}}))
+    if isinstance(error, Interrupted):
+        Console(stderr=True).print(message, style="yellow")
+        return INTERRUPTED
+    _tell(message, next_step)
+    return FAILED
+
+
+def _tell(message: str, next_step: str) -> None:
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     console.print("[bold red]error[/]", end=" ")
     console.print(message, markup=False)
     if next_step:
         console.print("[cyan]next[/] ", end=" ")
         console.print(next_step, markup=False)
-    return FAILED
+
+
+def _forget_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _first_words(error: Exception) -> str:

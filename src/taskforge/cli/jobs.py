@@ -23,7 +23,11 @@ from taskforge.operations.history import Entry, history
 app = App(name="jobs", help="List, show, follow, cancel and retry jobs.")
 app.command("taskforge.cli.jobs_tail:tail", name="tail", help="Follow the status changes of recent jobs.")
 app.command("taskforge.cli.jobs_change:cancel", name="cancel", help="Cancel jobs, by id or by filter.")
-app.command("taskforge.cli.jobs_change:retry", name="retry", help="Run failed or cancelled jobs again, by id or by filter.")
+app.command(
+    "taskforge.cli.jobs_change:retry",
+    name="retry",
+    help="Run failed jobs again, by id or by filter; cancelled ones when their id or --status cancelled is given.",
+)
 
 
 @app.command(name="list")
@@ -46,7 +50,8 @@ async def list_(
     if not found:
         out.print("no job matches", style="yellow")
         return
-    rows = table("id", "type", "queue", "status", "try", "age", "note", right=("try", "age"), flexible=("note",))
+    columns = ("id", "type", "queue", "status", "try", "age", "note")
+    rows = table(*columns, right=("try", "age"), flexible=("note",), spare=("try", "queue", "age"), whole=("id",))
     for job in found:
         age = span((now - job.created_at).total_seconds())
         attempts = f"{job.attempt_count}/{job.max_attempts}"
@@ -134,7 +139,9 @@ def _json(value: msgspec.Raw | None) -> str | None:
 def _show_executions(out: Console, executions: list[Execution], workers: dict[UUID, str]) -> None:
     if not executions:
         return
-    rows = table("attempt", "status", "worker", "started", "took", "why", right=("attempt", "took"), flexible=("why",))
+    rows = table(
+        "attempt", "status", "worker", "started", "took", "why", right=("attempt", "took"), flexible=("why",), spare=("worker",)
+    )
     for one in executions:
         took = None if one.duration_ms is None else one.duration_ms / 1000
         why = one.reason or ("" if one.error is None else f"{one.error.type}: {one.error.message}".partition("\n")[0])

@@ -22,7 +22,6 @@ from taskforge.storage.engine import Engine
 COUNTED_AT_MOST = 10_000
 _UNFINISHED = tuple(one for one in JobStatus if one not in FINAL)
 Ids = Annotated[tuple[str, ...], Parameter(help="Ids of jobs; or none, and filters.")]
-All = Annotated[bool, Parameter(name="--all", help="Every job that can be, when no filter is given.")]
 Yes = Annotated[bool, Parameter(name=["--yes", "-y"], help="Do not ask.")]
 
 
@@ -31,7 +30,7 @@ async def cancel(
     /,
     *,
     selection: Selection = SELECTION,
-    all_: All = False,
+    all_: Annotated[bool, Parameter(name="--all", help="Every unfinished job, when no filter is given.")] = False,
     reason: str = "cancelled by request",
     yes: Yes = False,
     store: Store = STORE,
@@ -45,7 +44,7 @@ async def retry(
     /,
     *,
     selection: Selection = SELECTION,
-    all_: All = False,
+    all_: Annotated[bool, Parameter(name="--all", help="Every failed job, when no filter is given.")] = False,
     attempts: Annotated[int | None, Parameter(help="Grant this many attempts; otherwise those left, or one.")] = None,
     yes: Yes = False,
     store: Store = STORE,
@@ -65,6 +64,7 @@ async def _change(
     all_: bool,
     yes: bool,
 ) -> int:
+    selection.check()
     identifiers = [job_id(text) for text in jobs]
     if bool(identifiers) + (not selection.is_empty or all_) != 1:
         what = "both ids and filters are given" if identifiers else "no job is named"

@@ -17,6 +17,7 @@ from taskforge.cli.moments import seconds as parse_seconds
 from taskforge.cli.selection import SELECTION, Selection
 from taskforge.cli.store import STORE, Store, opened
 from taskforge.cli.terminal import console, status
+from taskforge.domain import rules
 from taskforge.domain.job import Job
 from taskforge.domain.query import JobFilter, Page
 from taskforge.storage.engine import Engine
@@ -35,6 +36,7 @@ async def tail(
     store: Store = STORE,
 ) -> None:
     """Follow the status changes of recent jobs. Under --json each change is a document on a line of its own."""
+    rules.integer("--lines", lines, 0, RECENT)
     limit = None if seconds is None else time.monotonic() + parse_seconds("--seconds", seconds)
     async with opened(store) as engine:
         wanted = await selection.filter(engine)

@@ -11,7 +11,7 @@ from taskforge.cli.store import STORE, Store, opened
 from taskforge.cli.terminal import clock, console, emit, table
 from taskforge.domain.access import KEY_PERMISSIONS, PLATFORM_ORGANIZATION, system
 from taskforge.domain.audit import Note
-from taskforge.domain.errors import NotFound
+from taskforge.domain.errors import Invalid, NotFound
 from taskforge.domain.tenancy import ApiKey, check_email
 from taskforge.wiring import make_server
 
@@ -26,7 +26,7 @@ async def create(
     name: str,
     /,
     *,
-    permissions: Annotated[str, Parameter(help="A list with commas, such as job:read,queue:*; else every right.")] = "",
+    permissions: Annotated[str | None, Parameter(help="A list with commas, such as job:read,queue:*; else every right.")] = None,
     worker: Annotated[
         bool, Parameter(help="A key for a worker: it can do a worker's work in its project and nothing else.")
     ] = False,
@@ -35,7 +35,11 @@ async def create(
     store: Store = STORE,
 ) -> None:
     """Create a key. Its secret is printed once."""
-    wanted = [part.strip() for part in permissions.split(",") if part.strip()] or sorted(KEY_PERMISSIONS)
+    wanted = sorted(KEY_PERMISSIONS)
+    if permissions is not None:
+        wanted = [part.strip() for part in permissions.split(",") if part.strip()]
+        if not wanted:
+            raise Invalid("--permissions", "is empty", "name what the key may do, such as --permissions job:read, or leave it out")
     async with _backend(store) as backend:
         principal = system(one.number for one in await backend.tenants.projects_of(PLATFORM_ORGANIZATION))
         owner = project or ("default" if worker else None)
@@ -57,7 +61,8 @@ async def list_(*, store: Store = STORE) -> None:
     if store.json:
         emit({"keys": [_shape(key) for key in keys]})
         return
-    rows = table("key", "kind", "name", "permissions", "created", "last used", "state", flexible=("permissions",))
+    columns = ("key", "kind", "name", "permissions", "created", "last used", "state")
+    rows = table(*columns, flexible=("permissions",), spare=("created", "kind"), whole=("key",))
     for key in keys:
         state = "revoked" if key.revoked_at is not None else "active"
         used = clock(key.last_used_at) or "never"

@@ -2,7 +2,7 @@
 
 import time
 
-from taskforge.cli.store import STORE, Store, masked
+from taskforge.cli.store import STORE, Store, explained, masked
 from taskforge.cli.terminal import console, emit, patience
 from taskforge.wiring import make_engine
 
@@ -13,7 +13,8 @@ async def migrate(*, store: Store = STORE) -> None:
     started = time.monotonic()
     engine = make_engine(settings)
     async with patience(f"migrating {masked(settings.url)}"):
-        await engine.open(migrate=True)
+        with explained(settings.url):
+            await engine.open(migrate=True)
         await engine.close()
     took = time.monotonic() - started
     if store.json:

@@ -32,7 +32,7 @@ async def list_(*, store: Store = STORE) -> None:
         console().print("no queue yet; make one with `taskforge queues create NAME`", style="yellow")
         return
     names = {queue.id: queue.name for queue in queues}
-    rows = table("queue", "state", "priority", "settings", "description", right=("priority",), flexible=("settings",))
+    rows = table("queue", "state", "priority", "settings", "description", right=("priority",), flexible=("description", "settings"))
     for queue in queues:
         rows.add_row(queue.name, _state(queue.is_active), str(queue.priority), _told(queue, names), queue.description)
     console().print(rows)
@@ -47,7 +47,8 @@ async def stats(names: Names = (), /, *, store: Store = STORE) -> None:
     if store.json:
         emit({"queues": [shapes.stats(one) for one in found], "total": {name: _sum(found, name) for name in (*_COUNTS, "total")}})
         return
-    rows = table("queue", "state", *_COUNTS, "total", "oldest pending", right=(*_COUNTS, "total", "oldest pending"))
+    columns = (*_COUNTS, "total", "oldest pending")
+    rows = table("queue", "state", *columns, right=columns, spare=("oldest pending", "cancelled", "total", "state"))
     for one in found:
         rows.add_row(one.queue, _state(one.is_active), *_counted(one), f"{one.total:,}", span(one.oldest_pending_seconds))
     if len(found) > 1:

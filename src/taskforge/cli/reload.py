@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from taskforge.cli.application import check_module
 from taskforge.cli.failure import CommandError
 
 LOOK_SECONDS = 0.4
@@ -19,6 +20,7 @@ _PASSED_OVER = {"__pycache__", "node_modules", "site-packages", "venv"}
 
 def folder_of(reference: str) -> Path:
     """Where the app's code is: its package, or the folder of its module."""
+    check_module(reference.partition(":")[0], reference)
     top = reference.partition(":")[0].removesuffix(".py").replace("/", ".").partition(".")[0]
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
@@ -31,7 +33,7 @@ def folder_of(reference: str) -> Path:
 
 
 def reload_on_change(command: Sequence[str], folder: Path, *, seconds: float | None, grace: float) -> int:
-    """Until interrupted. The terminal sends Ctrl-C to the child as well; SIGTERM is passed on."""
+    """Until interrupted. Signals are passed on, so the child ignores the Ctrl-C that a terminal sends to both."""
     told: list[int] = []
     signal.signal(signal.SIGINT, lambda number, _: told.append(number))
     signal.signal(signal.SIGTERM, lambda number, _: told.append(number))
@@ -39,12 +41,16 @@ def reload_on_change(command: Sequence[str], folder: Path, *, seconds: float | N
     say = Console(stderr=True, highlight=False).print
     while True:
         seen = times(folder)
-        child = subprocess.Popen(command)
+        child = subprocess.Popen(command, preexec_fn=_ignore_interrupts)  # noqa: PLW1509 - there is one thread
         changed = _watch(child, folder, seen, told, until)
         if changed is None:
             return _end(child, told, grace)
         say(f"[cyan]{changed.relative_to(folder)} changed[/], starting anew")
         _end(child, [signal.SIGTERM], grace)
+
+
+def _ignore_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _watch(
@@ -68,13 +74,13 @@ def _watch(
 
 
 def _end(child: subprocess.Popen[bytes], told: list[int], grace: float) -> int:
-    if child.poll() is None and signal.SIGINT not in told:
+    if child.poll() is None:
         child.send_signal(signal.SIGTERM)
     until = time.monotonic() + grace + 6
     passed = len(told)
     while child.poll() is None:
         time.sleep(0.05)
-        if told[passed:] and signal.SIGTERM in told[passed:]:
+        if told[passed:]:
             child.send_signal(signal.SIGTERM)
             passed = len(told)
         if time.monotonic() > until:

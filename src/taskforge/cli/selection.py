@@ -26,11 +26,24 @@ class Selection:
     def is_empty(self) -> bool:
         return self == SELECTION
 
+    def check(self) -> None:
+        """An empty value is an unset variable of some script, not a wish for every job."""
+        for flag, given, example in (
+            ("--queue", self.queue, "emails"),
+            ("--type", self.type_, "send_email"),
+            ("--tag", self.tag, "nightly"),
+            ("--since", self.since, "2h"),
+            *(("--status", text.replace(",", " "), "failed") for text in self.status),
+        ):
+            if given is not None and not given.strip():
+                raise Invalid(flag, "is empty", f"give it a value, such as {flag} {example}, or leave it out")
+
     def statuses(self) -> tuple[JobStatus, ...]:
         return tuple(_status(name) for text in self.status for name in text.split(",") if name.strip())
 
     async def filter(self, engine: Engine, *, default: tuple[JobStatus, ...] = ()) -> JobFilter:
         """What to ask the engine for; `default` are the statuses meant when none is named."""
+        self.check()
         return JobFilter(
             queue=None if self.queue is None else (await find_queue(engine, self.queue)).name,
             statuses=self.statuses() or default,

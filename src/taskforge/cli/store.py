@@ -1,7 +1,9 @@
 """Which store a command talks to, and finding in it what the user named."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import os
+import shlex
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +14,7 @@ from cyclopts import Parameter
 
 from taskforge.cli.failure import CommandError
 from taskforge.cli.terminal import patience
-from taskforge.domain.errors import Invalid, NotFound, nearest
+from taskforge.domain.errors import Invalid, NotFound, StoreUnavailable, nearest
 from taskforge.domain.ids import is_job_id
 from taskforge.domain.queue import Queue
 from taskforge.domain.worker import Worker
@@ -20,6 +22,7 @@ from taskforge.settings import Settings
 from taskforge.storage.engine import Engine
 from taskforge.wiring import make_engine, sqlite_path
 
+_SQLITE = b"SQLite format 3\0"
 Json = Annotated[bool, Parameter(name="--json", help="Print one JSON document instead of text.")]
 Url = Annotated[
     str | None,
@@ -42,7 +45,9 @@ class Store:
 
     @property
     def settings(self) -> Settings:
-        return Settings.load({"url": self.url, "schema": self.schema})
+        settings = Settings.load({"url": self.url, "schema": self.schema})
+        check_url(settings.url)
+        return settings
 
 
 STORE = Store()
@@ -55,21 +60,79 @@ async def opened(store: Store) -> AsyncIterator[Engine]:
     if settings.url.startswith("sqlite:"):
         path = sqlite_path(settings.url)
         if not path.exists():
-            raise CommandError(f"there is no store at {path}", _other_stores(path))
+            raise CommandError(f"there is no store at {path}", _other_stores(path, store.url))
     engine = make_engine(settings)
     async with patience(f"opening {masked(settings.url)}"):
-        await engine.open(migrate=False)
+        with explained(settings.url):
+            await engine.open(migrate=False)
     try:
         yield engine
     finally:
         await engine.close()
 
 
-def _other_stores(path: Path) -> str:
+def check_url(url: str) -> None:
+    """What no driver could read is told before any is asked. Parts of the URL are not repeated: they may be of a password."""
+    try:
+        hosts = urlsplit(url).netloc.rpartition("@")[2].split(",")  # PostgreSQL takes several
+        for host in hosts:
+            _ = urlsplit(f"//{host}").port
+    except ValueError as error:
+        if "port" in str(error).lower():
+            raise Invalid("url", "its port is not a number from 0 to 65535", f"write it like {_like(url)}") from None
+        expected = f"write it like {_like(url)}; an IPv6 address stands in [ ], and a password has %5B and %5D for them"
+        raise Invalid("url", "it cannot be read", expected) from None
+
+
+def _like(url: str) -> str:
+    if url.startswith("sqlite:"):
+        return "sqlite:///path/to/file.db"
+    return "postgresql://user@host:5432/database" if url.startswith("postgres") else "https://server:8080"
+
+
+@contextmanager
+def explained(url: str) -> Iterator[None]:
+    """When a SQLite file cannot be opened: why, where that can be seen from its path."""
+    try:
+        yield
+    except StoreUnavailable:
+        problem = problem_with(sqlite_path(url)) if url.startswith("sqlite:") else None
+        if problem is None:
+            raise
+        raise problem from None
+
+
+def problem_with(path: Path) -> CommandError | None:
+    if path.is_dir():
+        return CommandError(f"{path} is a folder", f"name a file in it: --url sqlite:///{path / 'taskforge.db'}")
+    if not path.parent.is_dir():
+        return CommandError(
+            f"there is no folder {path.parent}", f"make it with `mkdir -p {path.parent}`, or name another with --url"
+        )
+    if path.exists() and not os.access(path, os.R_OK | os.W_OK):
+        return CommandError(f"{path} cannot be read and written by this user", "change its permissions, or name another with --url")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        needs = "SQLite needs to write beside its file"
+        return CommandError(
+            f"the folder {path.parent} of {path.name} cannot be written by this user",
+            f"{needs}: change the permissions of the folder, or name another with --url",
+        )
+    if path.exists() and not _looks_like_sqlite(path):
+        return CommandError(f"{path} is not a SQLite file", "name another with --url or TASKFORGE_URL")
+    return None
+
+
+def _looks_like_sqlite(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(_SQLITE)) in (_SQLITE, b"")
+
+
+def _other_stores(path: Path, flag: str | None) -> str:
     known = sorted(one.name for one in path.parent.glob("*.db")) if path.parent.is_dir() else []
     found = nearest(path.name, known) or (known[0] if len(known) == 1 else None)
     near = f"did you mean --url sqlite:///{path.parent / found}? Otherwise " if found else ""
-    return f"{near}make it with `taskforge migrate`, or name another with --url or TASKFORGE_URL"
+    same = "" if flag is None else f" --url {shlex.quote(flag)}"
+    return f"{near}make it with `taskforge migrate{same}`, or name another with --url or TASKFORGE_URL"
 
 
 def masked(url: str) -> str:

@@ -2,22 +2,26 @@
 
 import asyncio
 import os
+import signal
 import sys
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
 
 import msgspec
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.prompt import Confirm
 from rich.table import Table
 from rich.text import Text
 
-from taskforge.cli.failure import CommandError
+from taskforge.cli.failure import CommandError, Interrupted
 
 PATIENCE_SECONDS = 2.0
+NARROWEST = 8  # a flexible column that has less says nothing
+CUT_AT_MOST_TO = 3
+GAP = 2  # between two columns
 WIDTH_OF_A_PIPE = 200  # rich takes 80 for what is no terminal and would cut what a script or a file could hold
 STYLES = {
     "pending": "cyan",
@@ -64,14 +68,58 @@ def clock(moment: datetime | None) -> str:
     return "" if moment is None else moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
-def table(*columns: str, right: Iterable[str] = (), flexible: Iterable[str] = ()) -> Table:
-    """A plain table: one line for each row, numbers to the right, and only the flexible columns give way."""
-    made = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
+class FittingTable(Table):
+    """Decides itself what gives way where there is too little room; rich would take a little from every column, ids as well."""
+
+    def __init__(self, flexible: Sequence[str], spare: Sequence[str], whole: Sequence[str]) -> None:
+        super().__init__(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), header_style="bold", caption_justify="left")
+        self._flexible = flexible
+        self._spare = spare
+        self._whole = whole
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        self._fit(console, options.max_width)
+        yield from super().__rich_console__(console, options)
+
+    def _fit(self, console: Console, room: int) -> None:
+        widths = {
+            str(column.header): max(console.measure(cell).maximum for cell in (column.header, *column.cells))
+            for column in self.columns
+        }
+        left_out = []
+        for name in (*self._flexible, *self._spare):
+            excess = _total(widths) - room
+            if excess <= 0:
+                break
+            if name in self._flexible and widths[name] - excess >= NARROWEST:
+                widths[name] -= excess
+            else:
+                del widths[name]
+                left_out.append(name)
+        while _total(widths) > room:
+            widest = max((name for name in widths if name not in self._whole), key=lambda name: widths[name], default=None)
+            if widest is None or widths[widest] <= CUT_AT_MOST_TO:
+                break
+            widths[widest] -= 1
+        self.columns = [column for column in self.columns if column.header in widths]
+        for column in self.columns:
+            column.width = widths[str(column.header)]
+        if left_out:
+            self.caption = f"no room for: {', '.join(left_out)}"
+
+
+def _total(widths: dict[str, int]) -> int:
+    return sum(widths.values()) + GAP * (len(widths) - 1) + 1
+
+
+def table(
+    *columns: str, right: Sequence[str] = (), flexible: Sequence[str] = (), spare: Sequence[str] = (), whole: Sequence[str] = ()
+) -> Table:
+    """A plain table: one line for each row, numbers to the right. Where there is too little room the flexible columns give way
+    first, then the spare ones are left out in their order, then the widest are cut; those that must stay whole never are."""
+    made = FittingTable(flexible, spare, whole)
     for column in columns:
-        if column in flexible:
-            made.add_column(column, no_wrap=True, overflow="ellipsis", min_width=6, ratio=1)
-        else:
-            made.add_column(column, no_wrap=True, justify="right" if column in right else "left")
+        made.add_column(column, no_wrap=True, overflow="ellipsis", justify="right" if column in right else "left")
     return made
 
 
@@ -80,7 +128,15 @@ def confirm(question: str, *, yes: bool) -> bool:
         return True
     if not sys.stdin.isatty():
         raise CommandError(f"there is no terminal to ask on: {question}", "pass --yes to go ahead without being asked")
-    return Confirm.ask(question, console=Console(stderr=True), default=False)
+    # The handler that asyncio sets only cancels the task, which a blocking read does not notice.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return Confirm.ask(question, console=Console(stderr=True), default=False)
+    except (KeyboardInterrupt, EOFError):
+        print(file=sys.stderr)
+        raise Interrupted("nothing was changed") from None
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @asynccontextmanager

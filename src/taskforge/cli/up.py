@@ -23,9 +23,10 @@ from taskforge.cli.reload import folder_of, reload_on_change
 from taskforge.cli.service import Service, connected, names, run
 from taskforge.cli.serving import beside as serve_beside
 from taskforge.cli.snapshot import Observer, Snapshot
-from taskforge.cli.store import STORE, Store, masked
+from taskforge.cli.store import STORE, Store, check_url, masked
 from taskforge.cli.terminal import console, emit
-from taskforge.cli.worker import LINE
+from taskforge.cli.worker import LINE, MOST_SLOTS
+from taskforge.domain import rules
 from taskforge.sdk.app import TaskForge
 
 logger = logging.getLogger("taskforge.cli")
@@ -49,12 +50,14 @@ def up(
 ) -> int:
     """Run an app, or the demo, in one process: upkeep, a worker, the REST API, and a live view on a terminal. Ctrl-C stops it."""
     limit = None if seconds is None else parse_seconds("--seconds", seconds)
+    rules.integer("--slots", slots, 1, MOST_SLOTS)
+    wanted = names(queues)
     if reload:
         return _reload(app, limit, store)
     forge = _demo(store) if app is None else load(app, store)
     if port is not None:
         forge.settings = msgspec.structs.replace(forge.settings, port=port)
-    return run(_up(forge, app, limit, store, api=not no_api, slots=slots, queues=names(queues)))
+    return run(_up(forge, app, limit, store, api=not no_api, slots=slots, queues=wanted))
 
 
 def _reload(app: str | None, limit: float | None, store: Store) -> int:
@@ -74,6 +77,7 @@ def _demo(store: Store) -> TaskForge:
         folder = Path(".taskforge", f"demo-{datetime.now().astimezone():%Y%m%d-%H%M%S}-{os.getpid()}")
         folder.mkdir(parents=True, exist_ok=True)
         url = f"sqlite:///{folder / 'taskforge.db'}"
+    check_url(url)
     forge.settings = msgspec.structs.replace(forge.settings, url=url, schema=store.schema or forge.settings.schema)
     return forge
 

@@ -12,10 +12,12 @@ from taskforge.cli.failure import CommandError
 from taskforge.cli.service import connected, names, run
 from taskforge.cli.store import STORE, Store, masked
 from taskforge.cli.terminal import emit
+from taskforge.domain import rules
 from taskforge.sdk.app import TaskForge
 from taskforge.worker.supervisor import supervise
 
 logger = logging.getLogger("taskforge.cli")
+MOST_SLOTS = MOST_PROCESSES = 1_000
 LINE = "%(asctime)s %(levelname)-7s %(name)s  %(message)s"
 
 
@@ -35,10 +37,13 @@ def worker(
 ) -> int:
     """Run an app's jobs until stopped. SIGTERM or Ctrl-C lets running jobs finish within the grace time; twice stops at once."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LINE)
+    rules.integer("--slots", slots, 1, MOST_SLOTS)
+    rules.integer("--processes", processes, 1, MOST_PROCESSES)
+    wanted = names(queues)
     forge = load(app, store)
     if processes > 1:
         return _supervise(processes, name, max_memory_mb)
-    return run(_work(forge, slots, names(queues), name, max_jobs, max_memory_mb, store))
+    return run(_work(forge, slots, wanted, name, max_jobs, max_memory_mb, store))
 
 
 def _supervise(processes: int, name: str | None, max_memory_mb: int | None) -> int:

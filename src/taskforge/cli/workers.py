@@ -31,7 +31,10 @@ async def list_(
     out = console()
     if shown:
         rows = table(
-            "worker", "status", "slots", "cpu", "memory", "heard", "type", "queues", right=("slots", "cpu", "memory", "heard")
+            *("worker", "status", "slots", "cpu", "memory", "heard", "type", "queues"),
+            right=("slots", "cpu", "memory", "heard"),
+            flexible=("queues",),
+            spare=("type", "memory", "cpu"),
         )
         for worker in shown:
             heard = None if worker.last_heartbeat is None else max(0.0, (now - worker.last_heartbeat).total_seconds())
