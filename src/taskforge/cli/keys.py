@@ -35,7 +35,7 @@ async def create(
     store: Store = STORE,
 ) -> None:
     """Create a key. Its secret is printed once."""
-    wanted = sorted(KEY_PERMISSIONS)
+    wanted: list[str] = sorted(KEY_PERMISSIONS)
     if permissions is not None:
         wanted = [part.strip() for part in permissions.split(",") if part.strip()]
         if not wanted:
