@@ -200,7 +200,8 @@ class Executor:
             running.context = None  # each holds the other: only the garbage collector would find them
             if self._alone is not None and self._alone == claimed.fence:
                 self._alone = None
-            self.freed.set()
+            if not self.freed.is_set():
+                self.freed.set()
         self.done += 1
         if running.why != "lost":
             self._complete(Completion(claimed, outcome, time.monotonic() - running.started))

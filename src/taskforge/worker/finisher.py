@@ -37,9 +37,10 @@ class Finisher:
         return len(self._pending) + self._sending
 
     def put(self, completion: Completion) -> None:
+        if not self._pending:
+            self._quiet.clear()
+            self._work.set()
         self._pending.append(completion)
-        self._quiet.clear()
-        self._work.set()
 
     def drop(self) -> None:
         """The lease is lost: what is pending would be refused."""
