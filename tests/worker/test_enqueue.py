@@ -11,7 +11,7 @@ from typing import Any, Optional, TypedDict
 
 import pytest
 
-from taskforge import Conflict, Fail, Invalid, Job, NotFound, Retry, Snooze, TaskForge
+from taskforge import Conflict, Fail, Invalid, Job, NotFound, Retry, Snooze, StoreUnavailable, TaskForge
 from taskforge.domain.job import new_job
 from taskforge.domain.queue import Queue
 from taskforge.domain.tenancy import FIRST_PROJECT
@@ -326,3 +326,16 @@ def _function(forge: TaskForge) -> Any:
     handler = forge.registry.get("work")
     assert handler is not None
     return JobFunction(forge, handler)
+
+
+async def test_whoever_waits_hears_that_the_app_was_closed(tmp_path: Path) -> None:
+    forge = TaskForge(f"sqlite:///{tmp_path}/jobs.db")
+
+    @forge.job()
+    async def nobody_runs_it() -> None: ...
+
+    waiting = asyncio.create_task((await nobody_runs_it.enqueue()).result(20))
+    await asyncio.sleep(0.1)
+    await forge.close()
+    with pytest.raises(StoreUnavailable, match="the app was closed"):
+        await waiting

@@ -1,5 +1,6 @@
 """What surrounds a handler: failure hooks, middleware, names it had before, and what happens when there is none."""
 
+import asyncio
 from typing import Any
 
 from taskforge import Context, Fail, TaskForge
@@ -29,6 +30,24 @@ async def test_failure_hooks_see_every_failure_and_cannot_do_harm(crew: Crew) ->
     await crew.end(await fails.enqueue())
     await crew.end(await says_no.enqueue())
     assert seen == [("fails", "boom")]
+
+
+async def test_failure_hooks_may_be_async_and_end_with_the_jobs_time(crew: Crew) -> None:
+    seen: list[str] = []
+
+    @crew.forge.on_failure
+    async def slow_hook(ctx: Context, error: BaseException) -> None:
+        await asyncio.sleep(0 if str(error) == "quick" else 60)
+        seen.append(str(error))
+
+    @crew.forge.job(max_attempts=1, timeout=0.3)
+    async def fails(why: str) -> None:
+        raise ValueError(why)
+
+    await crew.start(slots=1)
+    for why in ("slow", "quick"):
+        job = await crew.end(await fails.enqueue(why))
+        assert (job.status, seen) == ("failed", ["quick"] if why == "quick" else [])
 
 
 async def test_middleware_wraps_in_order_and_may_answer_itself(crew: Crew) -> None:

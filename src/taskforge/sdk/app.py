@@ -119,7 +119,7 @@ class TaskForge:
         return layer
 
     def on_failure(self, hook: FailureHook) -> FailureHook:
-        """Call `hook(ctx, error)` whenever a handler raises: for Sentry and the like."""
+        """Call `hook(ctx, error)`, a plain or an async function, whenever a handler raises: for Sentry and the like."""
         self.failure_hooks.append(hook)
         return hook
 

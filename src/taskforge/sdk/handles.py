@@ -9,7 +9,7 @@ from uuid import UUID
 
 import msgspec
 
-from taskforge.domain.errors import Invalid, NotFound, TaskForgeError
+from taskforge.domain.errors import Invalid, NotFound, StoreUnavailable, TaskForgeError
 from taskforge.domain.job import Job, JobStatus
 
 R = TypeVar("R")
@@ -80,7 +80,8 @@ class Waiter:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         for future in self._waiting.values():
-            future.cancel()
+            if not future.done():
+                future.set_exception(StoreUnavailable("the app was closed while the job was waited for"))
 
 
 class JobHandle(Generic[R]):

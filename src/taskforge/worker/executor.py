@@ -7,6 +7,7 @@ handlers that never really suspend run back to back in one slot while handlers t
 
 import asyncio
 import contextvars
+import inspect
 import logging
 import time
 from collections import deque
@@ -254,7 +255,7 @@ class Executor:
                 return stopped(running)
             if self._closing:
                 raise
-            return self._failed(running, error)  # a task that the handler waited for was cancelled, or its own
+            return await self._failed(running, error)  # a task that the handler waited for was cancelled, or its own
         except ChildDied as error:
             return stopped(running) if running.why is not None else Crashed(str(error))
         except (KeyboardInterrupt, GeneratorExit):
@@ -263,7 +264,7 @@ class Executor:
             if running.why == "shutdown":
                 return stopped(running)  # what comes of being stopped is not the job's failure
             found = verdict_in(error)
-            return self._failed(running, error) if found is None else said(found)
+            return await self._failed(running, error) if found is None else said(found)
 
     async def _through(self, running: Running, handler: Handler, arguments: tuple[Any, ...]) -> Any:
         context = context_of(running)
@@ -306,10 +307,16 @@ class Executor:
 
         future.add_done_callback(ended)
 
-    def _failed(self, running: Running, error: BaseException) -> Outcome:
+    async def _failed(self, running: Running, error: BaseException) -> Outcome:
         for hook in self._failure_hooks:
             try:
-                hook(context_of(running), error)
+                answer = hook(context_of(running), error)
+                if inspect.isawaitable(answer):
+                    await answer
+            except asyncio.CancelledError:
+                if self._closing:
+                    raise
+                logger.warning("a failure hook was stopped: the job's time was over")
             except Exception:
                 logger.exception("a failure hook failed")
         return raised(error)
