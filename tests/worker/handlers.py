@@ -2,6 +2,7 @@
 
 import logging
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -85,6 +86,16 @@ def chatter_in_process(ctx: Context, lines: int) -> int:
     return 4 * lines
 
 
+def leave_a_child_in_process() -> None:
+    """What it starts inherits its pipe, and outlives it for a while."""
+    subprocess.Popen(["sleep", "5"], close_fds=False)
+    time.sleep(60)
+
+
+def take_much_in_process(text: str) -> int:
+    return len(text)
+
+
 def die_in_process() -> None:
     os._exit(7)
 
@@ -101,6 +112,8 @@ IN_PROCESSES = (
     mute_in_process,
     own_verdict_in_process,
     chatter_in_process,
+    leave_a_child_in_process,
+    take_much_in_process,
     die_in_process,
     leave_in_process,
 )

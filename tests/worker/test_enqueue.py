@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Optional, TypedDict
@@ -339,3 +340,28 @@ async def test_whoever_waits_hears_that_the_app_was_closed(tmp_path: Path) -> No
     await forge.close()
     with pytest.raises(StoreUnavailable, match="the app was closed"):
         await waiting
+
+
+early = TaskForge()
+
+
+@dataclass
+class Early:
+    later: "Later"
+
+
+@early.job()
+async def in_parts() -> Early:
+    return Early(Later(1))
+
+
+@dataclass
+class Later:
+    number: int
+
+
+async def test_a_result_may_be_of_a_type_whose_parts_come_later() -> None:
+    async with Sandbox(early) as box:
+        handle = await in_parts.enqueue()
+        await box.run()
+        assert await handle.result(0) == Early(Later(1))

@@ -178,6 +178,21 @@ async def test_a_process_that_died_while_idle_is_not_the_next_jobs_fault(crew: C
     assert (await second.job()).crash_count == 0
 
 
+async def test_a_process_is_stopped_whatever_it_is_doing(crew: Crew) -> None:
+    """While it is still to take a large payload, and while something else holds its pipe open."""
+    add_to(crew.forge)
+    worker = await crew.start(slots=1, upkeep=False)
+    much, child = function(crew, "take_much_in_process"), function(crew, "leave_a_child_in_process")
+    for job in (
+        await crew.end(await much.options(max_attempts=1, timeout=0.1).enqueue("x" * 250_000)),
+        await crew.end(await child.options(max_attempts=1, timeout=1.5).enqueue()),
+    ):
+        assert job.error is not None
+        assert (job.status, job.error.type) == ("failed", "Timeout")
+    assert await (await much.enqueue("x" * 250_000)).result(20) == 250_000
+    await until(lambda: worker.executor.free == 1)
+
+
 async def test_a_thread_left_by_a_middleware_keeps_its_slot(crew: Crew) -> None:
     release, ran = threading.Event(), threading.Event()
 

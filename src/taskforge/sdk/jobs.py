@@ -273,9 +273,12 @@ def _result_type(call: Callable[..., Any]) -> Any:
     values = [part for part in parts if not (inspect.isclass(part) and issubclass(part, BaseException))]  # verdicts are no results
     if not values:
         return Any
+    wanted: Any = Any
     try:
         wanted = functools.reduce(operator.or_, values)
         msgspec.json.Decoder(wanted)
     except TypeError:
         return Any  # nothing that JSON could be checked against
+    except NameError:
+        pass  # one of its fields has a type that is defined further down
     return wanted

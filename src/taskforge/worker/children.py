@@ -5,6 +5,8 @@ import contextlib
 import importlib
 import logging
 import multiprocessing
+import os
+import socket
 import sys
 import threading
 from collections.abc import Callable
@@ -46,9 +48,12 @@ class Child:
 
     def kill(self) -> None:
         self.process.kill()
+        # Something that it has started may hold its end of the pipe open: whoever listens must hear the end all the same.
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(self.connection.fileno())) as line:
+            line.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        self.process.kill()
+        self.kill()
         self.process.join(2)
         self.connection.close()
 
@@ -81,11 +86,14 @@ class Children:
 
     async def run(self, running: Running, handler: Handler) -> Any:
         while True:
-            child = self._idle.pop() if self._idle else await self._start()
+            was_idle = bool(self._idle)
+            child = self._idle.pop() if was_idle else await self._start()
             try:
                 return await self._run_in(child, running, handler)
             except NotTaken:
-                continue  # it died while it was idle: that is not this job's doing
+                # One that died while it was idle is not this job's doing.
+                if not was_idle or running.why is not None:
+                    raise ChildDied(f"process {child.process.pid}") from None
 
     async def _run_in(self, child: Child, running: Running, handler: Handler) -> Any:
         loop = asyncio.get_running_loop()
@@ -173,6 +181,7 @@ def serve(connection: Connection) -> None:
     """Run one job after the other until the worker closes the pipe."""
     die_with_parent()
     outlive_signals()
+    os.set_inheritable(connection.fileno(), False)
     logging.getLogger().addHandler(JobLogHandler())
     logging.getLogger().setLevel(logging.INFO)
     channel = PipeChannel(connection)

@@ -37,6 +37,7 @@ FailureHook = Callable[[Context, BaseException], Any]
 MAX_RESULT_BYTES = 1 << 20
 ISOLATION_SECONDS = 2.0
 CLOSE_SECONDS = 2.0
+HOOK_SECONDS = 10.0
 BACK_TO_BACK = 50  # handlers that never suspend; then the event loop gets a turn, in which claims and reports go on
 _NOTHING = Success(None)
 
@@ -312,7 +313,8 @@ class Executor:
             try:
                 answer = hook(context_of(running), error)
                 if inspect.isawaitable(answer):
-                    await answer
+                    async with asyncio.timeout(HOOK_SECONDS):
+                        await answer
             except asyncio.CancelledError:
                 if self._closing:
                     raise
