@@ -92,7 +92,8 @@ def leave_a_child_in_process() -> None:
     time.sleep(60)
 
 
-def take_much_in_process(text: str) -> int:
+def take_much_in_process(text: str, seconds: float) -> int:
+    time.sleep(seconds)
     return len(text)
 
 

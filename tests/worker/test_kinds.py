@@ -184,12 +184,12 @@ async def test_a_process_is_stopped_whatever_it_is_doing(crew: Crew) -> None:
     worker = await crew.start(slots=1, upkeep=False)
     much, child = function(crew, "take_much_in_process"), function(crew, "leave_a_child_in_process")
     for job in (
-        await crew.end(await much.options(max_attempts=1, timeout=0.1).enqueue("x" * 250_000)),
+        await crew.end(await much.options(max_attempts=1, timeout=0.1).enqueue("x" * 250_000, 60.0)),
         await crew.end(await child.options(max_attempts=1, timeout=1.5).enqueue()),
     ):
         assert job.error is not None
         assert (job.status, job.error.type) == ("failed", "Timeout")
-    assert await (await much.enqueue("x" * 250_000)).result(20) == 250_000
+    assert await (await much.enqueue("x" * 250_000, 0.0)).result(20) == 250_000
     await until(lambda: worker.executor.free == 1)
 
 
