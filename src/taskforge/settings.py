@@ -88,6 +88,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             raise Invalid("public_url", "is empty, and single sign-on needs it", expected)
         return True
 
+    def changed(self, **values: Any) -> Self:
+        """With these values instead, checked like those that are loaded; None leaves one as it is."""
+        return msgspec.structs.replace(self, **{name: _CHECKS[name](name, one) for name, one in values.items() if one is not None})
+
     @classmethod
     def load(
         cls, flags: Mapping[str, Any] | None = None, *, file: Path | None = None, environment: Mapping[str, str] | None = None
@@ -150,6 +154,26 @@ def _from_text(value: str) -> Any:
     return value
 
 
+def _url(field: str, value: Any) -> str:
+    """What no driver could read is told here. Parts of it are not repeated: they may be of a password."""
+    text = rules.text(field, value, most=2_000)
+    try:
+        for host in urlsplit(text).netloc.rpartition("@")[2].split(","):  # PostgreSQL takes several
+            _ = urlsplit(f"//{host}").port
+    except ValueError as error:
+        if "port" in str(error).lower():
+            raise Invalid(field, "its port is not a number from 0 to 65535", f"write it like {_like(text)}") from None
+        expected = f"write it like {_like(text)}; an IPv6 address stands in [ ], and a password has %5B and %5D for them"
+        raise Invalid(field, "it cannot be read", expected) from None
+    return text
+
+
+def _like(url: str) -> str:
+    if url.startswith("sqlite:"):
+        return "sqlite:///path/to/file.db"
+    return "postgresql://user@host:5432/database" if url.startswith("postgres") else "https://server:8080"
+
+
 def _secret(field: str, value: Any) -> str:
     text = rules.text(field, value, least=0, most=1_000)
     if text and (len(text) < 32 or len(set(text)) < 10):
@@ -191,7 +215,7 @@ def _seconds(least: float, most: float) -> Any:
 
 
 _CHECKS: dict[str, Any] = {
-    "url": lambda field, value: rules.text(field, value, most=2_000),
+    "url": _url,
     "token": lambda field, value: rules.text(field, value, least=0, most=4_000),
     "project": lambda field, value: rules.text(field, value, most=201),
     "schema": lambda field, value: rules.text(field, value, most=63),

@@ -101,9 +101,13 @@ class Terminal:
         self._data = b""
 
     @property
+    def raw(self) -> str:
+        return self._data.decode(errors="replace")
+
+    @property
     def text(self) -> str:
         """What it has shown, without colours."""
-        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self._data.decode(errors="replace")).replace("\r", "")
+        return plain(self.raw)
 
     def type(self, keys: bytes) -> None:
         os.write(self._leader, keys)
@@ -145,6 +149,11 @@ class Process:
 
     def ended(self) -> int:
         return self._process.wait(PATIENCE)
+
+
+def plain(text: str) -> str:
+    """What a terminal shows of it."""
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text).replace("\r", "")
 
 
 def until(condition: Callable[[], bool], told: Callable[[], str] = lambda: "") -> None:

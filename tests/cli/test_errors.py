@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from taskforge.cli import main
-from taskforge.cli.store import check_url, problem_with
+from taskforge.cli.store import problem_with
+from taskforge.settings import Settings
 from tests.cli.shell import COMMAND, Shell
 
 
@@ -131,7 +132,7 @@ def test_a_mistyped_url_of_the_environment_is_told_in_words(tmp_path: Path) -> N
     "url", ["postgresql://a:1,b:2/x", "postgresql://u:p%5Bw@[::1]:5432/x", "https://[::1]:80", "sqlite:///a.db"]
 )
 def test_a_good_url_passes(url: str) -> None:
-    check_url(url)
+    assert Settings.load({"url": url}).url == url
 
 
 @pytest.mark.parametrize("words", ["jobs list", "jobs list --json", "--help"])

@@ -1,22 +1,13 @@
 """`taskforge up` where nobody watches, and on a terminal."""
 
-import fcntl
-import os
-import pty
 import re
-import select
 import signal
-import struct
-import subprocess
-import sys
-import termios
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cli.shell import COMMAND, ON_ITS_TERMINAL, PATIENCE, Shell, until
+from tests.cli.shell import Shell, plain, until
 
 APP = """
 from taskforge import TaskForge
@@ -44,38 +35,22 @@ def test_a_bounded_run_ends_in_one_document(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("columns", "lines"), [(100, 30), (160, 50)])
 def test_the_live_view_fits_its_terminal_and_ctrl_c_stops_it(tmp_path: Path, columns: int, lines: int) -> None:
-    leader, follower = pty.openpty()
-    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-    environment = {name: value for name, value in Shell(tmp_path).environment.items() if name != "COLUMNS"}
-    process = subprocess.Popen(
-        [sys.executable, "-c", ON_ITS_TERMINAL, *COMMAND[1:], "up"],
-        cwd=tmp_path,
-        env=environment | {"TERM": "xterm-256color"},
-        stdin=follower,
-        stdout=follower,
-        stderr=follower,
-    )
-    os.close(follower)
-    try:
-        seen = _read(leader, until=lambda text: "send_email" in text and "succeeded" in text and "online" in text)
-        frames = [frame for frame in seen.split("\x1b[H")[:-1] if "queues" in frame]
+    with Shell(tmp_path).on_terminal("up", columns=columns, lines=lines) as terminal:
+        for wanted in ("send_email", "succeeded", "online"):
+            terminal.until(wanted)
+        frames = [frame for frame in terminal.raw.split("\x1b[H")[:-1] if "queues" in frame]
         assert frames
         for frame in frames:
-            rows = _plain(frame).splitlines()
+            rows = plain(frame).splitlines()
             assert len(rows) <= lines
             assert max(len(row) for row in rows) <= columns
         time.sleep(1)
-        os.write(leader, b"\x03")
-        rest = _read(leader, until=lambda text: "look at them" in text)
-        assert process.wait(PATIENCE) == 0
-        assert "\x1b[?1049l" in rest  # the screen that was there before is back
-        assert "stopped cleanly" in _plain(rest)
-        assert "Traceback" not in seen + rest
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-        os.close(leader)
+        terminal.type(b"\x03")
+        terminal.until("look at them")
+        assert terminal.ended() == 0
+    assert "\x1b[?1049l" in terminal.raw  # the screen that was there before is back
+    assert "stopped cleanly" in terminal.text
+    assert "Traceback" not in terminal.text
 
 
 def test_an_app_runs_beside_the_view_of_it(tmp_path: Path) -> None:
@@ -125,20 +100,3 @@ def test_ctrl_c_on_a_terminal_stops_a_reloaded_app_once(tmp_path: Path) -> None:
         terminal.until("stopped cleanly")
         assert terminal.ended() == 0
     assert "at once" not in terminal.text
-
-
-def _read(leader: int, *, until: Callable[[str], bool]) -> str:
-    data, text, give_up = b"", "", time.monotonic() + PATIENCE
-    while not until(_plain(text)):
-        assert time.monotonic() < give_up, _plain(text)[-4_000:]
-        if select.select([leader], [], [], 0.2)[0]:
-            try:
-                data += os.read(leader, 65_536)
-            except OSError:  # the other end is closed
-                break
-            text = data.decode(errors="replace")
-    return text
-
-
-def _plain(text: str) -> str:
-    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text).replace("\r", "")

@@ -5,12 +5,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from taskforge.cli.failure import CommandError
-from taskforge.cli.store import Store, check_url
+from taskforge.cli.store import Store
 from taskforge.domain.errors import TaskForgeError, nearest
-from taskforge.settings import Settings
 
 if TYPE_CHECKING:
     from taskforge.sdk.app import TaskForge
@@ -23,10 +20,7 @@ def load(reference: str, store: Store) -> "TaskForge":
     if module_name.endswith(".py"):
         module_name = module_name.removesuffix(".py").replace("/", ".")
     forge = _pick(_import(module_name, reference), attribute, reference)
-    changes = {name: value for name, value in (("url", store.url), ("schema", store.schema)) if value is not None}
-    settings = msgspec.structs.replace(forge.settings, **changes)
-    check_url(settings.url)
-    forge.settings = settings
+    forge.settings = forge.settings.changed(url=store.url, schema=store.schema)
     return forge
 
 
@@ -53,7 +47,6 @@ def _import(name: str, reference: str) -> Any:
     except TaskForgeError:
         raise
     except Exception as error:
-        check_url(Settings.load().url)  # a TaskForge() that cannot be made of it is told better so
         raise CommandError(
             f"{name} cannot be imported: {type(error).__name__}: {error}", f"see why with `python -c 'import {name}'`"
         ) from error

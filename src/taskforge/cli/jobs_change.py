@@ -64,7 +64,6 @@ async def _change(
     all_: bool,
     yes: bool,
 ) -> int:
-    selection.check()
     identifiers = [job_id(text) for text in jobs]
     if bool(identifiers) + (not selection.is_empty or all_) != 1:
         what = "both ids and filters are given" if identifiers else "no job is named"

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from taskforge.cli.failure import CommandError
+from taskforge.cli.selection import listed
 from taskforge.cli.store import STORE, Store, opened
 from taskforge.cli.terminal import clock, console, emit, table
 from taskforge.domain.access import KEY_PERMISSIONS, PLATFORM_ORGANIZATION, system
 from taskforge.domain.audit import Note
-from taskforge.domain.errors import Invalid, NotFound
+from taskforge.domain.errors import NotFound
 from taskforge.domain.tenancy import ApiKey, check_email
 from taskforge.wiring import make_server
 
@@ -35,11 +36,7 @@ async def create(
     store: Store = STORE,
 ) -> None:
     """Create a key. Its secret is printed once."""
-    wanted: list[str] = sorted(KEY_PERMISSIONS)
-    if permissions is not None:
-        wanted = [part.strip() for part in permissions.split(",") if part.strip()]
-        if not wanted:
-            raise Invalid("--permissions", "is empty", "name what the key may do, such as --permissions job:read, or leave it out")
+    wanted = listed("--permissions", permissions, "job:read,queue:*") or sorted(KEY_PERMISSIONS)
     async with _backend(store) as backend:
         principal = system(one.number for one in await backend.tenants.projects_of(PLATFORM_ORGANIZATION))
         owner = project or ("default" if worker else None)

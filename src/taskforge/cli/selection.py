@@ -13,6 +13,16 @@ from taskforge.domain.query import JobFilter
 from taskforge.storage.engine import Engine
 
 
+def listed(flag: str, text: str | None, example: str) -> tuple[str, ...] | None:
+    """A list with commas. An empty one is an unset variable of some script, not a wish for everything."""
+    if text is None:
+        return None
+    found = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not found:
+        raise Invalid(flag, "is empty", f"give it a value, such as {flag} {example}, or leave it out")
+    return found
+
+
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Selection:
@@ -27,16 +37,15 @@ class Selection:
         return self == SELECTION
 
     def check(self) -> None:
-        """An empty value is an unset variable of some script, not a wish for every job."""
+        """Whether each filter that is given has a value."""
         for flag, given, example in (
             ("--queue", self.queue, "emails"),
             ("--type", self.type_, "send_email"),
             ("--tag", self.tag, "nightly"),
             ("--since", self.since, "2h"),
-            *(("--status", text.replace(",", " "), "failed") for text in self.status),
+            *(("--status", text, "failed") for text in self.status),
         ):
-            if given is not None and not given.strip():
-                raise Invalid(flag, "is empty", f"give it a value, such as {flag} {example}, or leave it out")
+            listed(flag, given, example)
 
     def statuses(self) -> tuple[JobStatus, ...]:
         return tuple(_status(name) for text in self.status for name in text.split(",") if name.strip())

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from taskforge.cli.service import run
 from taskforge.cli.serving import Serving, prepare
-from taskforge.cli.store import STORE, Store, check_url, explained, masked
+from taskforge.cli.store import STORE, Store, explained, masked
 from taskforge.cli.terminal import console, emit
 from taskforge.cli.worker import LINE
 from taskforge.operations.upkeep import Upkeep
@@ -29,7 +29,6 @@ def server(
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LINE)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     settings = Settings.load({"url": store.url, "schema": store.schema, "host": host, "port": port})
-    check_url(settings.url)
     return run(_serve(settings, quiet=store.json))
 
 

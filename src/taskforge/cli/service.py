@@ -17,7 +17,7 @@ import psutil
 
 from taskforge.cli.store import explained
 from taskforge.domain.access import Forbidden
-from taskforge.domain.errors import Invalid, NotFound, nearest
+from taskforge.domain.errors import NotFound, nearest
 from taskforge.sdk.app import TaskForge
 from taskforge.storage.engine import Engine
 from taskforge.worker.worker import Worker
@@ -169,13 +169,3 @@ def _collect_less_often() -> None:
 
 def have(running: int) -> str:
     return "1 running job has" if running == 1 else f"{running} running jobs have"
-
-
-def names(text: str | None) -> tuple[str, ...] | None:
-    """A list with commas."""
-    if text is None:
-        return None
-    found = tuple(name.strip() for name in text.split(",") if name.strip())
-    if not found:
-        raise Invalid("--queues", "is empty", "give it a value, such as --queues emails,default, or leave it out")
-    return found

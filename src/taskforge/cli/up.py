@@ -11,7 +11,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 from cyclopts import Parameter
 from rich.console import Console
 
@@ -20,10 +19,11 @@ from taskforge.cli.failure import CommandError
 from taskforge.cli.live import Pane, show_live
 from taskforge.cli.moments import seconds as parse_seconds
 from taskforge.cli.reload import folder_of, reload_on_change
-from taskforge.cli.service import Service, connected, names, run
+from taskforge.cli.selection import listed
+from taskforge.cli.service import Service, connected, run
 from taskforge.cli.serving import beside as serve_beside
 from taskforge.cli.snapshot import Observer, Snapshot
-from taskforge.cli.store import STORE, Store, check_url, masked
+from taskforge.cli.store import STORE, Store, masked
 from taskforge.cli.terminal import console, emit
 from taskforge.cli.worker import LINE, MOST_SLOTS
 from taskforge.domain import rules
@@ -51,12 +51,12 @@ def up(
     """Run an app, or the demo, in one process: upkeep, a worker, the REST API, and a live view on a terminal. Ctrl-C stops it."""
     limit = None if seconds is None else parse_seconds("--seconds", seconds)
     rules.integer("--slots", slots, 1, MOST_SLOTS)
-    wanted = names(queues)
+    wanted = listed("--queues", queues, "emails,default")
     if reload:
         return _reload(app, limit, store)
     forge = _demo(store) if app is None else load(app, store)
     if port is not None:
-        forge.settings = msgspec.structs.replace(forge.settings, port=port)
+        forge.settings = forge.settings.changed(port=port)
     return run(_up(forge, app, limit, store, api=not no_api, slots=slots, queues=wanted))
 
 
@@ -77,8 +77,7 @@ def _demo(store: Store) -> TaskForge:
         folder = Path(".taskforge", f"demo-{datetime.now().astimezone():%Y%m%d-%H%M%S}-{os.getpid()}")
         folder.mkdir(parents=True, exist_ok=True)
         url = f"sqlite:///{folder / 'taskforge.db'}"
-    check_url(url)
-    forge.settings = msgspec.structs.replace(forge.settings, url=url, schema=store.schema or forge.settings.schema)
+    forge.settings = forge.settings.changed(url=url, schema=store.schema)
     return forge
 
 

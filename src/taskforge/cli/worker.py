@@ -9,7 +9,8 @@ from cyclopts import Parameter
 
 from taskforge.cli.application import load
 from taskforge.cli.failure import CommandError
-from taskforge.cli.service import connected, names, run
+from taskforge.cli.selection import listed
+from taskforge.cli.service import connected, run
 from taskforge.cli.store import STORE, Store, masked
 from taskforge.cli.terminal import emit
 from taskforge.domain import rules
@@ -39,7 +40,7 @@ def worker(
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LINE)
     rules.integer("--slots", slots, 1, MOST_SLOTS)
     rules.integer("--processes", processes, 1, MOST_PROCESSES)
-    wanted = names(queues)
+    wanted = listed("--queues", queues, "emails,default")
     forge = load(app, store)
     if processes > 1:
         return _supervise(processes, name, max_memory_mb)

@@ -10,6 +10,8 @@ from taskforge.domain.ids import MAX_EPOCH
 from taskforge.domain.job import ErrorInfo, error_info
 from taskforge.domain.queue import QueueSettings
 
+MAX_RESULT_BYTES = 1 << 20
+
 # --- What a handler, or the lack of one, reports -------------------------------------------------------------------------------
 
 

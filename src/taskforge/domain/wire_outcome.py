@@ -7,6 +7,7 @@ import msgspec
 from taskforge.domain import rules
 from taskforge.domain.job import ErrorInfo, error_info
 from taskforge.domain.outcome import (
+    MAX_RESULT_BYTES,
     CancelOutcome,
     Crashed,
     DeadlinePassed,
@@ -22,7 +23,6 @@ from taskforge.domain.outcome import (
     TimedOut,
 )
 
-MAX_RESULT_BYTES = 1 << 20
 MAX_REASON = 1_000
 
 

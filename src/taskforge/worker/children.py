@@ -22,6 +22,7 @@ from taskforge.domain import rules
 from taskforge.domain.execution import Beat
 from taskforge.domain.job import Claimed
 from taskforge.domain.log import NewLine
+from taskforge.domain.outcome import MAX_RESULT_BYTES
 from taskforge.worker.context import Channel, Running, context_of, current
 from taskforge.worker.frames import frames_of, text_of
 from taskforge.worker.parent import die_with_parent, outlive_signals
@@ -29,7 +30,6 @@ from taskforge.worker.registry import Handler
 from taskforge.worker.reporter import JobLogHandler
 from taskforge.worker.verdicts import Verdict, packed, unpacked
 
-MAX_RESULT_BYTES = 1 << 20
 MOST_CHILDREN = 1_000
 Reference = tuple[str, str]
 

@@ -11,7 +11,7 @@ import inspect
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -21,7 +21,7 @@ from taskforge.domain import rules
 from taskforge.domain.errors import Invalid
 from taskforge.domain.ids import job_of
 from taskforge.domain.job import Claimed, error_info
-from taskforge.domain.outcome import Crashed, FailForGood, Failure, HandBackOutcome, Outcome, Success
+from taskforge.domain.outcome import MAX_RESULT_BYTES, Crashed, FailForGood, Failure, HandBackOutcome, Outcome, Success
 from taskforge.worker.children import ChildDied, Children
 from taskforge.worker.context import Channel, Context, Running, context_of, current
 from taskforge.worker.frames import text_of
@@ -29,12 +29,12 @@ from taskforge.worker.outcomes import raised, said, stopped
 from taskforge.worker.registry import Handler, Registry
 from taskforge.worker.source import Completion
 from taskforge.worker.verdicts import Verdict, verdict_in
+from taskforge.worker.within import Within
 
 logger = logging.getLogger("taskforge.worker")
 
 Middleware = Callable[[Context, Callable[[], Awaitable[Any]]], Awaitable[Any]]
 FailureHook = Callable[[Context, BaseException], Any]
-MAX_RESULT_BYTES = 1 << 20
 ISOLATION_SECONDS = 2.0
 CLOSE_SECONDS = 2.0
 HOOK_SECONDS = 10.0
@@ -249,8 +249,6 @@ class Executor:
             if isinstance(value, Verdict):
                 return said(value)
             return Success(rules.json_bytes("result", value, most=MAX_RESULT_BYTES))
-        except Verdict as verdict:
-            return said(verdict)
         except asyncio.CancelledError as error:
             if running.why is not None:
                 return stopped(running)
@@ -262,10 +260,12 @@ class Executor:
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is an outcome, not our failure
+            verdict = verdict_in(error)
+            if verdict is not None:
+                return said(verdict)
             if running.why == "shutdown":
                 return stopped(running)  # what comes of being stopped is not the job's failure
-            found = verdict_in(error)
-            return await self._failed(running, error) if found is None else said(found)
+            return await self._failed(running, error)
 
     async def _through(self, running: Running, handler: Handler, arguments: tuple[Any, ...]) -> Any:
         context = context_of(running)
@@ -370,34 +370,6 @@ class Executor:
         await self._children.close()
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
-
-
-class Within:
-    """Awaits the rest of a coroutine in its context. A task for each job would do the same for ten times as much."""
-
-    __slots__ = ("_awaited", "_context", "_coroutine")
-
-    def __init__(self, context: contextvars.Context, coroutine: Coroutine[Any, Any, Outcome], awaited: Any) -> None:
-        self._context = context
-        self._coroutine = coroutine
-        self._awaited = awaited  # what it waits for first
-
-    def __await__(self) -> Generator[Any, Any, Outcome]:
-        run, coroutine, awaited = self._context.run, self._coroutine, self._awaited
-        while True:
-            step: Callable[..., Any] = coroutine.send
-            try:
-                value = yield awaited
-            except GeneratorExit:
-                run(coroutine.close)
-                raise
-            except BaseException as error:  # noqa: BLE001 - a cancel; it is for the coroutine to answer
-                step, value = coroutine.throw, error
-            try:
-                awaited = run(step, value)
-            except StopIteration as ended:
-                outcome: Outcome = ended.value
-                return outcome
 
 
 def _in_thread(invoke: Callable[..., Any], *arguments: Any) -> Any:

@@ -10,14 +10,7 @@ class Verdict(Exception):
     """The root of what a handler may say about its job. Each can be raised from any depth, or returned."""
 
 
-class Delaying(Verdict):
-    """A verdict with a delay."""
-
-    seconds: float
-    reason: str
-
-
-class Snooze(Delaying):
+class Snooze(Verdict):
     """Try again later; no attempt is spent."""
 
     def __init__(self, delay: float | timedelta, reason: str = "snoozed") -> None:
@@ -26,7 +19,7 @@ class Snooze(Delaying):
         self.reason = str(reason)
 
 
-class Retry(Delaying):
+class Retry(Verdict):
     """This attempt failed; try again after this long, if attempts are left."""
 
     def __init__(self, after: float | timedelta, reason: str = "retry asked for by the handler") -> None:

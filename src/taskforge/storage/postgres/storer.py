@@ -23,6 +23,7 @@ Kind = tuple[int, str, str, int, str]
 Target = NotFound | tuple[Queue, int | None]
 """The queue and the lane, or why there is none."""
 UNIQUE, IDEMPOTENT = 0, 1
+SEPARATOR = "\x1e"  # as in insert_alike.sql
 VERSION = "select version from taskforge.catalog"
 
 
@@ -48,7 +49,7 @@ class Storer(Store):
         text, alike = self.sql("insert_plain"), lanes.count(lanes[0]) == len(lanes) and budgets.count(budgets[0]) == len(budgets)
         if alike:
             lane = catalog.lanes[lanes[0]]
-            arguments = [ids, fences, "\x1e".join(payloads), catalog.version, self.bound_now(), lane.number]
+            arguments = [ids, fences, SEPARATOR.join(payloads), catalog.version, self.bound_now(), lane.number]
             arguments += [lane.project, lane.queue, lane.job_type, lane.priority, lane.requires or None, budgets[0]]
             text = self.sql("insert_alike")
         tells = alike and len(ids) == 1 and self.signals.may_ride()
