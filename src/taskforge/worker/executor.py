@@ -25,10 +25,10 @@ from taskforge.domain.outcome import MAX_RESULT_BYTES, Crashed, FailForGood, Fai
 from taskforge.worker.children import ChildDied, Children
 from taskforge.worker.context import Channel, Context, Running, context_of, current
 from taskforge.worker.frames import text_of
-from taskforge.worker.outcomes import raised, said, stopped
+from taskforge.worker.outcomes import meant, raised, said, stopped
 from taskforge.worker.registry import Handler, Registry
 from taskforge.worker.source import Completion
-from taskforge.worker.verdicts import Verdict, verdict_in
+from taskforge.worker.verdicts import Verdict
 from taskforge.worker.within import Within
 
 logger = logging.getLogger("taskforge.worker")
@@ -260,9 +260,9 @@ class Executor:
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is an outcome, not our failure
-            verdict = verdict_in(error)
-            if verdict is not None:
-                return said(verdict)
+            outcome = meant(error)
+            if outcome is not None:
+                return outcome
             if running.why == "shutdown":
                 return stopped(running)  # what comes of being stopped is not the job's failure
             return await self._failed(running, error)

@@ -16,7 +16,7 @@ from taskforge.domain.outcome import (
 from taskforge.worker.children import RemoteError
 from taskforge.worker.context import Running
 from taskforge.worker.frames import frames_of, text_of
-from taskforge.worker.verdicts import Cancel, Fail, Retry, Skip, Snooze, Verdict
+from taskforge.worker.verdicts import Cancel, Fail, Retry, Skip, Snooze, Verdict, verdict_in
 
 
 def said(verdict: Verdict) -> Outcome:
@@ -33,6 +33,12 @@ def said(verdict: Verdict) -> Outcome:
             return SkipOutcome(verdict.reason)
         case _:
             return Failure(error_info(type(verdict).__name__, text_of(verdict)))
+
+
+def meant(error: BaseException) -> Outcome | None:
+    """The outcome of a verdict that was raised. No frame of its traceback may hold it: that would be a cycle for each such job."""
+    verdict = verdict_in(error)
+    return None if verdict is None else said(verdict)
 
 
 def stopped(running: Running) -> Outcome:
