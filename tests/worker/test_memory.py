@@ -35,16 +35,21 @@ async def _drain(crew: Crew, jobs: int) -> tuple[float, float, float]:
             while worker.executor.done < done + BATCH:
                 await asyncio.sleep(0.01)
         if done + BATCH == FIRST:
-            first = _memory()
-    return first, _memory(), time.monotonic() - started
+            first = await _memory()
+    return first, await _memory(), time.monotonic() - started
 
 
-def _memory() -> float:
-    """What is in use: free memory goes back first, of which earlier tests in this process leave more or less behind."""
-    gc.collect()
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
-    return psutil.Process().memory_info().rss / 2**20
+async def _memory() -> float:
+    """What is in use: free memory goes back first, of which earlier tests in this process leave more or less behind. The least of
+    three looks: the last batch may still be on its way to the store."""
+    looks = []
+    for _ in range(3):
+        gc.collect()
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).malloc_trim(0)
+        looks.append(psutil.Process().memory_info().rss / 2**20)
+        await asyncio.sleep(0.1)
+    return min(looks)
 
 
 def _report(figure: Callable[[str], None], jobs: int, first: float, last: float, seconds: float) -> None:
