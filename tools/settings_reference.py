@@ -51,6 +51,7 @@ Written by `tools/settings_reference.py`; `make check` fails when it is out of d
 
 From `taskforge.toml` in the working folder, overridden by the environment, overridden by flags or by arguments of `TaskForge(…)`.
 An unknown name is an error that names the nearest known one. `taskforge config check` shows every value and where it came from.
+Variables that Kubernetes makes for a service named `taskforge` are passed over.
 
 {table(source / "settings.py", Settings(), environment=True)}
 

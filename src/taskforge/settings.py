@@ -2,8 +2,10 @@
 
 import ipaddress
 import os
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -110,20 +112,32 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             "environment": {
                 name.removeprefix(PREFIX).lower(): value if name.removeprefix(PREFIX).lower() in texts else _from_text(value)
                 for name, value in (os.environ if environment is None else environment).items()
-                if name.startswith(PREFIX) and name.removeprefix(PREFIX) not in _NOT_SETTINGS
+                if name.startswith(PREFIX) and not _is_foreign(name.removeprefix(PREFIX), value)
             },
             "flag": {name: value for name, value in (flags or {}).items() if value is not None},
         }
         found = {field.name: Found(field.default, "default") for field in msgspec.structs.fields(cls)}
         for source, values in layers.items():
             for name, value in values.items():
-                if name not in found:
-                    raise rules.unknown("", name, cls.__struct_fields__)
+                with _told_as(source, name, file):
+                    if name not in found:
+                        raise rules.unknown("", name, cls.__struct_fields__)
                 found[name] = Found(value, source)
-        return {
-            name: one if one.source == "default" else Found(_CHECKS[name](name, one.value), one.source)
-            for name, one in found.items()
-        }
+        for name, one in found.items():
+            if one.source != "default":
+                with _told_as(one.source, name, file):
+                    found[name] = Found(_CHECKS[name](name, one.value), one.source)
+        return found
+
+
+@contextmanager
+def _told_as(source: str, name: str, file: Path | None) -> Iterator[None]:
+    """An error about a setting says where to mend it."""
+    try:
+        yield
+    except Invalid as error:
+        where = {"environment": f"{PREFIX}{name.upper()}", "file": f"{name} in {file or FILE}"}
+        raise Invalid(where.get(source, error.field), error.problem, error.expected) from None
 
 
 def _from_file(file: Path | None) -> dict[str, Any]:
@@ -138,7 +152,13 @@ def _from_file(file: Path | None) -> dict[str, Any]:
         raise Invalid(str(path), f"is not valid TOML ({error})", "mend it, or check it with `taskforge config check`") from None
 
 
-_NOT_SETTINGS = {"POSTGRES_BIN"}
+_SERVICE_LINK = re.compile(r"SERVICE_HOST|SERVICE_PORT(_.*)?|PORT_\d+_(TCP|UDP|SCTP)(_.*)?")
+
+
+def _is_foreign(name: str, value: str) -> bool:
+    """Not of these settings: where our tests find PostgreSQL, and what Kubernetes tells pods about a service named `taskforge`."""
+    is_link = _SERVICE_LINK.fullmatch(name) or (name == "PORT" and value.startswith(("tcp://", "udp://", "sctp://")))
+    return name == "POSTGRES_BIN" or bool(is_link)
 
 
 def _from_text(value: str) -> Any:

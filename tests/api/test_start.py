@@ -61,7 +61,7 @@ def test_a_weak_secret_is_refused(weak: str) -> None:
 async def test_a_server_with_a_weak_secret_does_not_start(tmp_path: Path) -> None:
     status, output = await run(tmp_path, "server", "--port", "0", TASKFORGE_SECRET="changeme-changeme-changeme-changeme")
     assert status == 2
-    assert "secret: is too easy to guess" in output
+    assert "TASKFORGE_SECRET: is too easy to guess" in output
     assert "changeme" not in output
     assert not list(tmp_path.glob("*.db*")), "it did not even open its store"
 

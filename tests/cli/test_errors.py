@@ -124,8 +124,8 @@ def test_a_mistyped_url_is_told_in_words(
 def test_a_mistyped_url_of_the_environment_is_told_in_words(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("from taskforge import TaskForge\nforge = TaskForge()\n")
     shell = Shell(tmp_path, "http://[::1")
-    assert "error url: it cannot be read" in shell.error("jobs", "list")
-    assert "error url: it cannot be read" in shell.error("worker", "app:forge")
+    assert "error TASKFORGE_URL: it cannot be read" in shell.error("jobs", "list")
+    assert "error TASKFORGE_URL: it cannot be read" in shell.error("worker", "app:forge")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,53 @@
+"""Settings from a file, the environment and flags: which wins, what is refused, and how that is told."""
+
+from pathlib import Path
+
+import pytest
+
+from taskforge.domain.errors import Invalid
+from taskforge.settings import Settings
+
+
+def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "some.toml"
+    file.write_text("pool_size = 1\nlease_seconds = 20\nport = 81\n")
+    environment = {"TASKFORGE_POOL_SIZE": "7", "TASKFORGE_PORT": "82", "OTHER_PORT": "83"}
+    settings = Settings.load({"port": 84, "host": None}, file=file, environment=environment)
+    assert (settings.pool_size, settings.lease_seconds, settings.port, settings.host) == (7, 20, 84, "127.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("text", "environment", "flags", "told"),
+    [
+        ("port = 70000", {}, {}, "port in FILE: is 70,000; use a whole number from 0 to 65,535"),
+        ("prot = 1", {}, {}, "prot in FILE: is not a known setting; did you mean 'port'?"),
+        ("", {"TASKFORGE_PORT": "much"}, {}, "TASKFORGE_PORT: is a str, not a whole number; use a whole number from 0 to 65,535"),
+        ("", {"TASKFORGE_PROT": "1"}, {}, "TASKFORGE_PROT: is not a known setting; did you mean 'port'?"),
+        ("", {"TASKFORGE_PORT": "1"}, {"port": -1}, "port: is -1; use a whole number from 0 to 65,535"),
+    ],
+)
+def test_an_error_says_where_to_mend_it(
+    tmp_path: Path, text: str, environment: dict[str, str], flags: dict[str, object], told: str
+) -> None:
+    file = tmp_path / "some.toml"
+    file.write_text(text)
+    with pytest.raises(Invalid) as caught:
+        Settings.load(flags, file=file, environment=environment)
+    assert str(caught.value) == told.replace("FILE", str(file))
+
+
+def test_what_kubernetes_tells_the_pods_of_a_service_named_taskforge_is_no_setting() -> None:
+    address = "tcp://10.0.0.1:8080"
+    links = {
+        "TASKFORGE_SERVICE_HOST": "10.0.0.1",
+        "TASKFORGE_SERVICE_PORT": "8080",
+        "TASKFORGE_SERVICE_PORT_HTTP": "8080",
+        "TASKFORGE_PORT": address,
+        "TASKFORGE_PORT_8080_TCP": address,
+        "TASKFORGE_PORT_8080_TCP_PROTO": "tcp",
+        "TASKFORGE_PORT_8080_TCP_PORT": "8080",
+        "TASKFORGE_PORT_8080_TCP_ADDR": "10.0.0.1",
+    }
+    assert Settings.load(environment=links) == Settings()
+    with pytest.raises(Invalid, match="TASKFORGE_SERVICE_HOSTS: is not a known setting"):
+        Settings.load(environment=links | {"TASKFORGE_SERVICE_HOSTS": "10.0.0.1"})
