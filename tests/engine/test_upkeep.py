@@ -168,6 +168,22 @@ async def test_a_poison_pill_ends_after_its_crashes(world: World) -> None:
     assert (found.status, found.reason) == (JobStatus.FAILED, "poison pill: its workers died 3 times")
 
 
+@pytest.mark.parametrize("store", ["postgres"], indirect=True)
+async def test_one_look_for_lapsed_claims_serves_all_processes(world: World) -> None:
+    """Each look reads all that runs: with fifty processes it must not be read a hundred times a second."""
+    await lapse(world, lease=10)
+    assert await world.engine.lapsed(10, unless_within=0.4) == []
+    world.clock.advance(60)
+    [found] = await world.engine.lapsed(10, unless_within=0.4)
+    world.clock.advance(0.3)
+    assert await world.engine.lapsed(10, unless_within=0.4) == []
+    assert await world.engine.lapsed(10) == [found]
+    world.clock.advance(0.4)
+    assert await world.engine.lapsed(10, unless_within=0.4) == [found]
+    world.clock.advance(-5)
+    assert await world.engine.lapsed(10, unless_within=0.4) == [found]
+
+
 # --- Expiry ---
 
 

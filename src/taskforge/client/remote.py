@@ -202,7 +202,7 @@ class RemoteEngine:
     async def stage(self, limit: int) -> int:
         return 0
 
-    async def lapsed(self, limit: int) -> list[Any]:
+    async def lapsed(self, limit: int, *, unless_within: float = 0.0) -> list[Any]:
         return []
 
     async def expire(self, limit: int) -> int:

@@ -101,7 +101,8 @@ class Engine(Protocol):
 
     # --- Upkeep: bounded slices that any process may run ---
     async def stage(self, limit: int) -> int: ...  # due jobs become pending
-    async def lapsed(self, limit: int) -> list[Lapsed]: ...  # what to decide and finish(lapsed=True)
+    # What to decide and finish(lapsed=True). An engine may leave it out if somebody has looked within these seconds.
+    async def lapsed(self, limit: int, *, unless_within: float = 0.0) -> list[Lapsed]: ...
     async def expire(self, limit: int) -> int: ...  # deadlines, start-by times, jobs that everyone skipped, deleted queues
     async def fold(self, limit: int) -> int: ...  # deltas into rollups
     async def prune(self, retention_days: float, limit: int) -> Pruned: ...  # old history, keys, events; partitions ahead

@@ -22,8 +22,8 @@ class Keeper(Reader):
             self.signals.send()
         return staged
 
-    async def lapsed(self, limit: int) -> list[Lapsed]:
-        rows = await self.fetch("lapsed", limit, self.bound_now())
+    async def lapsed(self, limit: int, *, unless_within: float = 0.0) -> list[Lapsed]:
+        rows = await self.fetch("lapsed", limit, self.bound_now(), unless_within)
         if not rows:
             return []
         catalog = await self.catalog()

@@ -243,7 +243,7 @@ class SqliteEngine:
     async def stage(self, limit: int) -> int:
         return await self._writer.submit(lambda transaction: upkeep.stage(transaction, limit), lazy=True)
 
-    async def lapsed(self, limit: int) -> list[Lapsed]:
+    async def lapsed(self, limit: int, *, unless_within: float = 0.0) -> list[Lapsed]:  # noqa: ARG002 - few processes
         return await self._readers.read(lambda seen: reading.lapsed(seen, limit))
 
     async def expire(self, limit: int) -> int:

@@ -1,5 +1,13 @@
 -- Running jobs whose claim is over by the store's clock, and why: 0 deadline, 1 lease, 2 timeout, 3 heartbeat.
--- $1 limit · $2 now (tests) · reads all of running, which is as small as what runs
+-- $1 limit · $2 now (tests) · $3 seconds: none if somebody has looked within them · reads all of running, which is as small as what runs
+with clock as materialized (
+    select coalesce($2::timestamptz, statement_timestamp()) as now
+),
+mine as (
+    update taskforge.looks set at = (select now from clock)
+    where at <= (select now from clock) - make_interval(secs => $3) or at > (select now from clock)
+    returning at
+)
 select * from (
     select r.fence, r.lane, r.attempt, r.max_attempts, r.crashes, r.cancel_requested, r.timeout_seconds, r.beat_seconds,
         coalesce(w.name, r.worker::text) as worker,
@@ -11,7 +19,8 @@ select * from (
         end as why
     from taskforge.running r
     left join taskforge.workers w on w.incarnation = r.worker
-    cross join (select coalesce($2::timestamptz, statement_timestamp()) as now) c
+    cross join clock c
+    where exists (select from mine)
 ) lapsed
 where why is not null
 limit $1
