@@ -97,6 +97,18 @@ async def test_the_last_owner_stays(directory: Directory) -> None:
     assert await directory.memberships_of(ada.user) == []
 
 
+async def test_a_refusal_is_made_anew_each_time(directory: Directory) -> None:
+    """One that is raised again and again would hold on to the frames of every time."""
+    await directory.add_member(1, "ada@example.com", "Ada", Role.OWNER, NOTE)
+    (ada,) = await directory.members(1)
+    refusals = []
+    for _ in range(2):
+        with pytest.raises(Conflict) as caught:
+            await directory.remove_member(ada, NOTE)
+        refusals.append(caught.value)
+    assert refusals[0] is not refusals[1]
+
+
 async def test_an_invitation_is_accepted_once_and_not_after_its_time(directory: Directory, clock: Clock) -> None:
     later = clock() + timedelta(days=1)
     made = await directory.invite(1, "eve@example.com", Role.OPERATOR, b"t" * 32, later, NOTE)

@@ -18,11 +18,11 @@ T = TypeVar("T")
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One statement of a transaction. Where it touches nothing, `otherwise` is raised, if given, and nothing is kept."""
+    """One statement of a transaction. Where it touches nothing, what `otherwise` makes is raised, if given, and nothing is kept."""
 
     statement: str
     values: tuple[Any, ...] = ()
-    otherwise: Exception | None = None
+    otherwise: Callable[[], Exception] | None = None
 
 
 class Cabinet(Protocol):

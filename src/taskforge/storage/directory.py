@@ -1,6 +1,7 @@
 """Organizations, projects with their quotas, users, memberships and invitations. Every change leaves its audit entry with it."""
 
 from datetime import datetime, timedelta
+from functools import partial
 from uuid import UUID
 
 import msgspec
@@ -58,7 +59,7 @@ class Directory:
 
     async def create_organization(self, name: str, note: Note) -> Organization:
         now, identifier = await self._cabinet.now(), self._mint()
-        taken = Conflict(f"organization {name!r} already exists")
+        taken = partial(Conflict, f"organization {name!r} already exists")
         statement = """
             insert into taskforge.organizations (id, name, created_at) values ($1, $2, $3) on conflict (name) do nothing
             returning number"""
@@ -81,7 +82,7 @@ class Directory:
             where number = $1 and not exists (select 1 from taskforge.organizations where name = $2 and number <> $1)"""
         await self._cabinet.write(
             [
-                Step(statement, (old.number, name), Conflict(f"organization {name!r} already exists")),
+                Step(statement, (old.number, name), partial(Conflict, f"organization {name!r} already exists")),
                 audited(note, now, f"organization {old.name} ({old.id})", before={"name": old.name}, after={"name": name}),
             ]
         )
@@ -101,7 +102,7 @@ class Directory:
             select p.number, $2, $3, $4, $5 from taskforge.projects p where p.id = $1"""
         answers = await self._cabinet.write(
             [
-                Step(statement, (identifier, organization, name, now), Conflict(f"project {name!r} already exists")),
+                Step(statement, (identifier, organization, name, now), partial(Conflict, f"project {name!r} already exists")),
                 Step(quotas, (identifier, *_limits(quota))),
                 audited(note, now, f"project {name} ({identifier})", after={"name": name, "quota": quota}),
             ]
@@ -121,7 +122,7 @@ class Directory:
         before, after = {"name": old.name, "quota": old.quota}, {"name": name, "quota": quota}
         await self._cabinet.write(
             [
-                Step(rename, (old.number, name, old.organization), Conflict(f"project {name!r} already exists")),
+                Step(rename, (old.number, name, old.organization), partial(Conflict, f"project {name!r} already exists")),
                 Step(quotas, (old.number, *_limits(quota))),
                 audited(note, now, f"project {old.name} ({old.id})", project=old.number, before=before, after=after),
             ]
@@ -131,7 +132,9 @@ class Directory:
     async def delete_project(self, old: Project, note: Note) -> None:
         """Only one that was never used: history belongs to its project."""
         now = await self._cabinet.now()
-        used = Conflict(f"project {old.name!r} has, or had, queues, workers or keys; their history stays readable, so it stays too")
+        used = partial(
+            Conflict, f"project {old.name!r} has, or had, queues, workers or keys; their history stays readable, so it stays too"
+        )
         unused = """
             delete from taskforge.projects where number = $1
                 and not exists (select 1 from taskforge.queues where project = $1)
@@ -217,7 +220,7 @@ class Directory:
             select $1, u.id, $3, $4 from taskforge.users u where u.email = $2 on conflict (organization, member) do nothing"""
         return [
             Step(user, (self._mint(), email, name, password, now)),
-            Step(member, (organization, email, role.value, now), Conflict(f"{email} is a member already")),
+            Step(member, (organization, email, role.value, now), partial(Conflict, f"{email} is a member already")),
         ]
 
     async def set_role(self, member: Member, role: Role, note: Note) -> Member:
@@ -274,7 +277,7 @@ class Directory:
 
     async def withdraw(self, invitation: Invitation, note: Note) -> None:
         now = await self._cabinet.now()
-        gone = NotFound("invitation", str(invitation.id))
+        gone = partial(NotFound, "invitation", str(invitation.id))
         await self._cabinet.write(
             [
                 Step("delete from taskforge.invitations where id = $1 and accepted_at is null", (invitation.id,), gone),
@@ -291,7 +294,7 @@ class Directory:
     async def accept(self, invitation: Invitation, name: str, password: str | None, note: Note) -> None:
         """`password` is for a new user; whoever is one already keeps theirs."""
         now = await self._cabinet.now()
-        gone = NotFound("invitation", str(invitation.id))
+        gone = partial(NotFound, "invitation", str(invitation.id))
         statement = "update taskforge.invitations set accepted_at = $2 where id = $1 and accepted_at is null and expires_at > $2"
         await self._cabinet.write(
             [
@@ -315,7 +318,7 @@ from taskforge.memberships m join taskforge.users u on u.id = m.member
 _INVITATIONS = "select id, organization, email, role, created_at, expires_at, accepted_at from taskforge.invitations"
 _NOT_THE_LAST_OWNER = """(role <> 'owner'
     or (select count(*) from taskforge.memberships o where o.organization = $1 and o.role = 'owner') > 1)"""
-_LAST_OWNER = Conflict("an organization keeps at least one owner; appoint another first")
+_LAST_OWNER = partial(Conflict, "an organization keeps at least one owner; appoint another first")
 
 
 def _locked(organization: int) -> Step:

@@ -6,6 +6,7 @@ them; each seal closes the next of them and is chained to the seal before.
 """
 
 from datetime import timedelta
+from functools import partial
 
 from taskforge.domain.audit import FIRST, AuditEntry, Note, Seal, Verdict, digest_of, link
 from taskforge.domain.errors import Conflict
@@ -48,7 +49,7 @@ class Journal:
         now = await self._cabinet.now()
         values = (1 if last is None else last.number + 1, entries[-1].xact, entries[-1].number, len(entries), digest, chained, now)
         try:
-            await self._cabinet.write([Step(statement, values, Conflict("another server sealed it"))])
+            await self._cabinet.write([Step(statement, values, partial(Conflict, "another server sealed it"))])
         except Conflict:
             return 0
         return len(entries)

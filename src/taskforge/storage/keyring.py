@@ -1,6 +1,7 @@
 """API keys, tokens, throttles and the servers' shared secrets. Of every secret that a caller holds, only a hash is stored."""
 
 from datetime import datetime, timedelta
+from functools import partial
 from uuid import UUID
 
 import msgspec
@@ -74,7 +75,7 @@ class Keyring:
             select $2, organization, project, kind, name, $3, $4, permissions, $5, $6, expires_at
             from taskforge.api_keys where id = $1 and revoked_at is null"""
         ending = "update taskforge.api_keys set expires_at = $2 where id = $1 and (expires_at is null or expires_at > $2)"
-        over = Conflict(f"key {old.prefix} is revoked; create a new one")
+        over = partial(Conflict, f"key {old.prefix} is revoked; create a new one")
         await self._cabinet.write(
             [
                 Step(statement, (old.id, identifier, prefix, secret, note.actor, now), over),
@@ -98,7 +99,7 @@ class Keyring:
         statement = "update taskforge.api_keys set revoked_at = $2 where id = $1 and revoked_at is null"
         await self._cabinet.write(
             [
-                Step(statement, (key.id, now), Conflict(f"key {key.prefix} is revoked already")),
+                Step(statement, (key.id, now), partial(Conflict, f"key {key.prefix} is revoked already")),
                 audited(note, now, f"key {key.prefix} ({key.id})", project=key.project, before={"name": key.name}),
             ]
         )

@@ -32,7 +32,7 @@ class Cabinet(Store):
                     rows = await prepared.fetch(*step.values)
                     # Without `returning`, the command's tag tells how many rows it touched.
                     if step.otherwise is not None and not rows and str(prepared.get_statusmsg()).endswith(" 0"):
-                        raise step.otherwise
+                        raise step.otherwise()
                     answers.append([tuple(row) for row in rows])
             return answers
 

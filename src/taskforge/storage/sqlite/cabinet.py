@@ -28,7 +28,7 @@ def write(transaction: Transaction, steps: Sequence[Step]) -> list[list[tuple[An
         cursor = _execute(transaction.connection, step.statement, step.values)
         rows = cursor.fetchall()
         if step.otherwise is not None and not rows and cursor.rowcount < 1:
-            raise step.otherwise
+            raise step.otherwise()
         answers.append([tuple(row) for row in rows])
     return answers
 
