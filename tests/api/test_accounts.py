@@ -106,6 +106,17 @@ async def test_nobody_gives_away_more_than_they_have(api: Api) -> None:
     assert (await api.client(rotated.json()["secret"]).get("/api/v1/jobs")).status_code == 401
 
 
+async def test_a_rotation_sent_twice_names_the_new_key(api: Api, root: httpx.AsyncClient) -> None:
+    made = (await root.post("/api/v1/keys", json={"name": "ci", "permissions": ["job:read"]})).json()["key"]["id"]
+    first = await root.post(f"/api/v1/keys/{made}/rotate", json={"overlap_seconds": 0})
+    again = await root.post(f"/api/v1/keys/{made}/rotate", json={"overlap_seconds": 0})
+    fresh = first.json()["key"]["id"]
+    assert (first.status_code, again.status_code) == (201, 409)
+    assert f"rotate key {fresh}" in again.json()["detail"]
+    assert (await root.get(f"/api/v1/keys/{made}")).json()["rotated_to"] == fresh
+    assert (await api.client(first.json()["secret"]).get("/api/v1/jobs")).status_code == 200
+
+
 async def test_an_organization_is_made_by_the_platforms_owners(api: Api, owner: httpx.AsyncClient) -> None:
     made = await owner.post("/api/v1/organizations", json={"name": "acme", "owner_email": "eve@acme.com"})
     assert made.status_code == 201, made.text

@@ -1,5 +1,6 @@
 """Accounts on both engines: the same statements, the same answers, an audit entry with every change."""
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
@@ -9,7 +10,7 @@ from taskforge.domain.access import KEY_PERMISSIONS, Permission, Role
 from taskforge.domain.audit import Note
 from taskforge.domain.errors import Conflict, NotFound
 from taskforge.domain.queue import CreateQueue
-from taskforge.domain.tenancy import Quota
+from taskforge.domain.tenancy import ApiKey, Quota
 from taskforge.storage.cabinet import Step
 from taskforge.storage.directory import Directory, Exceeded
 from taskforge.storage.journal import Journal
@@ -151,6 +152,29 @@ async def test_keys_are_found_rotated_and_revoked(keyring: Keyring, clock: Clock
     with pytest.raises(Conflict, match="revoked"):
         await keyring.rotate_key(fresh, "tfk_ghi", b"3" * 32, clock(), NOTE)
     assert len(await keyring.keys(1)) == 2
+
+
+async def test_a_key_is_rotated_once_while_it_works(keyring: Keyring, clock: Clock) -> None:
+    """A second key made from the old one would end with it."""
+    permissions = frozenset({Permission.JOB_READ})
+    made = await keyring.create_key(1, 1, "key", "ci", "tfk_abc", b"1" * 32, permissions, None, NOTE)
+    soon = clock() + timedelta(hours=1)
+    both = [keyring.rotate_key(made, f"tfk_{mark}", mark * 32, soon, NOTE) for mark in (b"2", b"3")]
+    answers = await asyncio.gather(*both, return_exceptions=True)
+    (fresh,) = [one for one in answers if isinstance(one, ApiKey)]
+    (refusal,) = [one for one in answers if isinstance(one, Conflict)]
+    assert str(refusal) == f"key tfk_abc was rotated already; rotate key {fresh.id}, which took its place"
+    old = await keyring.key(made.id)
+    assert old is not None
+    assert (old.expires_at, old.rotated_to) == (soon, fresh.id)
+    assert (fresh.expires_at, await keyring.key(fresh.id)) == (None, fresh)
+    with pytest.raises(Conflict, match="rotated already"):
+        await keyring.rotate_key(old, "tfk_ghi", b"4" * 32, soon, NOTE)
+    brief = await keyring.create_key(1, 1, "key", "brief", "tfk_jkl", b"5" * 32, permissions, clock() + timedelta(minutes=1), NOTE)
+    clock.advance(60)
+    with pytest.raises(Conflict, match=r"tfk_jkl expired at .*; create a new one"):
+        await keyring.rotate_key(brief, "tfk_mno", b"6" * 32, soon, NOTE)
+    assert len(await keyring.keys(1)) == 3
 
 
 async def test_a_token_works_once_and_a_stolen_refresh_token_ends_its_family(

@@ -187,6 +187,8 @@ class KeyView(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: Time | None
     last_used_at: Time | None
     revoked_at: Time | None
+    rotated_to: UUID | None
+    """The key that took its place"""
 
 
 class AuditView(msgspec.Struct, frozen=True, kw_only=True):
@@ -374,6 +376,7 @@ def key_view(key: ApiKey, projects: dict[int, str]) -> KeyView:
         expires_at=key.expires_at,
         last_used_at=key.last_used_at,
         revoked_at=key.revoked_at,
+        rotated_to=key.rotated_to,
     )
 
 

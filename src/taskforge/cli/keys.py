@@ -130,4 +130,5 @@ def _shape(key: ApiKey) -> dict[str, object]:
         "expires_at": key.expires_at,
         "last_used_at": key.last_used_at,
         "revoked_at": key.revoked_at,
+        "rotated_to": key.rotated_to,
     }

@@ -97,6 +97,7 @@ class ApiKey(msgspec.Struct, frozen=True):
     expires_at: datetime | None
     last_used_at: datetime | None
     revoked_at: datetime | None
+    rotated_to: UUID | None  # the key that took its place
 
 
 class Token(msgspec.Struct, frozen=True):

@@ -54,45 +54,36 @@ class Keyring:
         note: Note,
     ) -> ApiKey:
         now, identifier = await self._cabinet.now(), self._mint()
-        statement = """
-            insert into taskforge.api_keys (id, organization, project, kind, name, prefix, secret, permissions, created_by,
-                created_at, expires_at)
-            values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"""
-        granted = sorted(permissions)
-        values = (identifier, organization, project, kind, name, prefix, secret, " ".join(granted), note.actor, now, expires_at)
-        after = {"name": name, "kind": kind, "permissions": granted, "expires_at": expires_at}
-        await self._cabinet.write(
-            [Step(statement, values), audited(note, now, f"key {prefix} ({identifier})", project=project, after=after)]
+        made = ApiKey(
+            identifier, organization, project, kind, name, prefix, permissions, note.actor, now, expires_at, None, None, None
         )
-        return ApiKey(identifier, organization, project, kind, name, prefix, permissions, note.actor, now, expires_at, None, None)
+        after = {"name": name, "kind": kind, "permissions": sorted(permissions), "expires_at": expires_at}
+        await self._cabinet.write(
+            [_adding(made, secret), audited(note, now, f"key {prefix} ({identifier})", project=project, after=after)]
+        )
+        return made
 
     async def rotate_key(self, old: ApiKey, prefix: str, secret: bytes, old_expires_at: datetime, note: Note) -> ApiKey:
-        """A new key like the old one, which goes on until `old_expires_at`."""
+        """A new key like the old one, which goes on until `old_expires_at`. Once: a second one would inherit that end."""
         now, identifier = await self._cabinet.now(), self._mint()
-        statement = """
-            insert into taskforge.api_keys (id, organization, project, kind, name, prefix, secret, permissions, created_by,
-                created_at, expires_at)
-            select $2, organization, project, kind, name, $3, $4, permissions, $5, $6, expires_at
-            from taskforge.api_keys where id = $1 and revoked_at is null"""
-        ending = "update taskforge.api_keys set expires_at = $2 where id = $1 and (expires_at is null or expires_at > $2)"
-        over = partial(Conflict, f"key {old.prefix} is revoked; create a new one")
-        await self._cabinet.write(
-            [
-                Step(statement, (old.id, identifier, prefix, secret, note.actor, now), over),
-                Step(ending, (old.id, old_expires_at)),
-                audited(
-                    note,
-                    now,
-                    f"key {old.prefix} ({old.id})",
-                    project=old.project,
-                    before={"prefix": old.prefix},
-                    after={"prefix": prefix, "old_expires_at": old_expires_at},
-                ),
-            ]
-        )
-        return msgspec.structs.replace(
-            old, id=identifier, prefix=prefix, created_by=note.actor, created_at=now, last_used_at=None, revoked_at=None
-        )
+        made = msgspec.structs.replace(old, id=identifier, prefix=prefix, created_by=note.actor, created_at=now, last_used_at=None)
+        ending = """
+            update taskforge.api_keys set rotated_to = $2, expires_at = case when expires_at < $3 then expires_at else $3 end
+            where id = $1 and rotated_to is null and revoked_at is null and (expires_at is null or expires_at > $4)"""
+        after = {"prefix": prefix, "old_expires_at": old_expires_at}
+        try:
+            await self._cabinet.write(
+                [
+                    Step(ending, (old.id, identifier, old_expires_at, now), Conflict),
+                    _adding(made, secret),
+                    audited(
+                        note, now, f"key {old.prefix} ({old.id})", project=old.project, before={"prefix": old.prefix}, after=after
+                    ),
+                ]
+            )
+        except Conflict:
+            raise _not_rotated(await self.key(old.id) or old) from None
+        return made
 
     async def revoke_key(self, key: ApiKey, note: Note) -> None:
         now = await self._cabinet.now()
@@ -208,7 +199,25 @@ class Keyring:
 
 
 _KEYS = """
-select id, organization, project, kind, name, prefix, permissions, created_by, created_at, expires_at, last_used_at, revoked_at
+select id, organization, project, kind, name, prefix, permissions, created_by, created_at, expires_at, last_used_at, revoked_at,
+    rotated_to
 from taskforge.api_keys
 """
 _TOKENS = "select kind, member, organization, family, created_at, expires_at, used_at from taskforge.tokens"
+
+
+def _adding(key: ApiKey, secret: bytes) -> Step:
+    statement = """
+        insert into taskforge.api_keys (id, organization, project, kind, name, prefix, secret, permissions, created_by,
+            created_at, expires_at)
+        values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"""
+    named = (key.id, key.organization, key.project, key.kind, key.name, key.prefix)
+    return Step(statement, (*named, secret, " ".join(sorted(key.permissions)), key.created_by, key.created_at, key.expires_at))
+
+
+def _not_rotated(key: ApiKey) -> Conflict:
+    if key.rotated_to is not None:
+        return Conflict(f"key {key.prefix} was rotated already; rotate key {key.rotated_to}, which took its place")
+    if key.revoked_at is not None:
+        return Conflict(f"key {key.prefix} is revoked; create a new one")
+    return Conflict(f"key {key.prefix} expired at {key.expires_at}; create a new one")

@@ -73,7 +73,7 @@ async def get_key(caller: NamedDependency[Caller], key_id: FromPath[UUID]) -> Ke
 
 @post("/keys/{key_id:uuid}/rotate", permission=Permission.ADMIN_WRITE, tags=["Keys"], responses=responses(404, 409))
 async def rotate_key(caller: NamedDependency[Caller], key_id: FromPath[UUID], data: JSONBody[RotateBody | None] = None) -> KeyMade:
-    """A new secret with the same rights; the old one works on for a while."""
+    """A new key with the same rights; the old one works on for a while, and is not rotated again."""
     old = await _key(caller, key_id)
     overlap = (data or RotateBody()).overlap_seconds
     key, secret = await caller.backend.keys.rotate(caller.principal, old, overlap, caller.note("key.rotate"))

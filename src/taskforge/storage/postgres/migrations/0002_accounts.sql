@@ -45,7 +45,8 @@ create table taskforge.api_keys (
     created_at timestamptz not null,
     expires_at timestamptz,
     last_used_at timestamptz,
-    revoked_at timestamptz
+    revoked_at timestamptz,
+    rotated_to uuid -- the key that took its place
 );
 create index api_keys_organization on taskforge.api_keys (organization);
 

@@ -45,7 +45,8 @@ create table api_keys (
     created_at integer not null,
     expires_at integer,
     last_used_at integer,
-    revoked_at integer
+    revoked_at integer,
+    rotated_to blob -- the key that took its place
 ) strict;
 create index api_keys_organization on api_keys (organization);
 
