@@ -106,6 +106,22 @@ async def test_nobody_gives_away_more_than_they_have(api: Api) -> None:
     assert (await api.client(rotated.json()["secret"]).get("/api/v1/jobs")).status_code == 401
 
 
+async def test_a_workers_key_is_made_and_rotated_by_those_who_may_work(api: Api, root: httpx.AsyncClient) -> None:
+    """Whoever works sees payloads."""
+    body = {"name": "w", "kind": "worker", "project": "default"}
+    made = (await root.post("/api/v1/keys", json=body)).json()["key"]["id"]
+    clerk = api.client(await api.key(1, ["admin:*", "job:read"]))
+    for refused in (await clerk.post("/api/v1/keys", json=body), await clerk.post(f"/api/v1/keys/{made}/rotate")):
+        assert refused.status_code == 403
+        assert "cannot give away what it does not have: worker:run" in refused.json()["detail"]
+    foreman = api.client(await api.key(1, ["admin:*", "worker:run"]))
+    admin = api.client(await api.user(1, Role.ADMIN))
+    for able in (foreman, admin):
+        fresh = await able.post("/api/v1/keys", json=body)
+        assert fresh.status_code == 201
+        assert (await able.post(f"/api/v1/keys/{fresh.json()['key']['id']}/rotate")).status_code == 201
+
+
 async def test_a_rotation_sent_twice_names_the_new_key(api: Api, root: httpx.AsyncClient) -> None:
     made = (await root.post("/api/v1/keys", json={"name": "ci", "permissions": ["job:read"]})).json()["key"]["id"]
     first = await root.post(f"/api/v1/keys/{made}/rotate", json={"overlap_seconds": 0})

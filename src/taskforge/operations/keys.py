@@ -38,7 +38,7 @@ class Keys:
                 raise Invalid("project", "is missing", "a worker key belongs to one project; name it")
         else:
             granted = parse_permissions(tuple(permissions))
-            self._check_own(principal, granted)
+        self._check_own(principal, granted)
         if project is None and principal.project is not None:
             raise Forbidden("a key that is bound to a project can make keys for that project only")
         expires = None
@@ -66,8 +66,7 @@ class Keys:
 
     async def rotate(self, principal: Principal, old: ApiKey, overlap_seconds: float, note: Note) -> tuple[ApiKey, str]:
         """A new secret for the same rights; the old one works on for a while, so that both can be out at once."""
-        if old.kind != "worker":
-            self._check_own(principal, old.permissions)
+        self._check_own(principal, old.permissions)
         seconds = rules.number("overlap_seconds", overlap_seconds, 0, 30 * 86_400)
         made = secret.fresh(secret.WORKER_KEY if old.kind == "worker" else secret.API_KEY)
         until = self._clock() + timedelta(seconds=seconds)

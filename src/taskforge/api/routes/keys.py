@@ -21,7 +21,7 @@ from taskforge.domain.tenancy import ApiKey
 class NewKey(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     name: str
     kind: str = "key"
-    """key, or worker: a worker's key can do a worker's work in its project and nothing else"""
+    """key, or worker: a worker's key can do a worker's work (worker:run) in its project and nothing else"""
     permissions: list[str] = []
     """Such as job:read or job:*; nobody gives away more than they have"""
     project: str | None = None
