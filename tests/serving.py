@@ -75,7 +75,7 @@ class Api:
         email, password = f"{uuid4().hex[:10]}@example.com", "correct horse battery staple"
         invitation, token = await self.backend.accounts.invite(organization, email, role, SETUP)
         del invitation
-        await self.backend.accounts.accept(token, "Someone", password, lambda *_: SETUP)
+        await self.backend.accounts.accept(token, "Someone", password, "-", lambda *_: SETUP)
         user = await self.backend.directory.user_named(email)
         assert user is not None
         return (await self.backend.accounts.grant(user, organization, SETUP)).access_token

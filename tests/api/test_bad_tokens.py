@@ -58,7 +58,7 @@ async def enter(api: Api, organization: int, role: Role = Role.ADMIN) -> Account
     email = f"{uuid4().hex[:10]}@example.com"
     accounts = api.backend.accounts
     _, invitation = await accounts.invite(organization, email, role, SETUP)
-    await accounts.accept(invitation, "Someone", PASSWORD, lambda *_: SETUP)
+    await accounts.accept(invitation, "Someone", PASSWORD, "-", lambda *_: SETUP)
     user = await api.backend.directory.user_named(email)
     assert user is not None
     grant = await accounts.grant(user, organization, SETUP)

@@ -24,7 +24,7 @@ LOGINS = ("/api/v1/session", "/api/v1/tokens")
 async def someone(api: Api) -> str:
     email = f"{uuid4().hex[:10]}@example.com"
     _, token = await api.backend.accounts.invite(1, email, Role.VIEWER, SETUP)
-    await api.backend.accounts.accept(token, "Someone", PASSWORD, lambda *_: SETUP)
+    await api.backend.accounts.accept(token, "Someone", PASSWORD, "-", lambda *_: SETUP)
     return email
 
 
@@ -64,6 +64,28 @@ async def test_a_guesser_gets_five_tries_a_minute(api: Api, checked: Counter[str
     assert (right.status_code, checked[PASSWORD]) == (429, 0), "the right password is not even looked at"
     assert (await client.post("/api/v1/tokens", json={"email": other, "password": PASSWORD})).status_code == 201
     figure(f"S5 {type(api.engine).__name__}: of n={len(answers)} guesses at 50/s, {looked_at} reached the password check")
+
+
+async def test_an_invitation_gives_no_more_tries(api: Api, checked: Counter[str]) -> None:
+    """Anyone with an organization can invite anyone, and holds the token."""
+    victim, client, stranger = await someone(api), api.client(), await api.tenant("elsewhere")
+    _, token = await api.backend.accounts.invite(stranger.number, victim, Role.VIEWER, SETUP)
+
+    async def accept(password: str) -> httpx.Response:
+        body = {"token": token, "name": "Someone", "password": password}
+        return await client.post("/api/v1/invitations/accept", json=body)
+
+    login = {"email": victim, "password": PASSWORD}
+    assert (await accept("not the password")).status_code == 401
+    assert (await client.post("/api/v1/session", json=login)).status_code == 201, "which forgives"
+    answers = [await accept(f"guess number {number}") for number in range(8)]
+    assert [one.status_code for one in answers] == [401] * accounts.TRIES_OF_ACCOUNT + [429] * 3
+    assert 0 < int(answers[-1].headers["retry-after"]) <= accounts.TRIES_WINDOW_SECONDS
+    assert (await accept(PASSWORD)).status_code == 429
+    assert (await client.post("/api/v1/session", json=login)).status_code == 429, "both count the same tries"
+    assert (sum(checked.values()), checked[PASSWORD]) == (accounts.TRIES_OF_ACCOUNT + 2, 1)
+    await api.backend.keyring.forgive(f"login:{secret.hashed(victim).hex()}")
+    assert (await accept(PASSWORD)).status_code == 201
 
 
 @pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)

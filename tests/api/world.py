@@ -157,7 +157,7 @@ async def _work(api: Api, world: World, number: int, project: str, incarnation: 
 async def join(api: Api, organization: int, email: str, role: Role) -> tuple[UUID, str]:
     """A new user of an organization, with an access token."""
     _, token = await api.backend.accounts.invite(organization, email, role, SETUP)
-    await api.backend.accounts.accept(token, "Someone", PASSWORD, lambda *_: SETUP)
+    await api.backend.accounts.accept(token, "Someone", PASSWORD, "-", lambda *_: SETUP)
     user = await api.backend.directory.user_named(email)
     assert user is not None
     return user.id, (await api.backend.accounts.grant(user, organization, SETUP)).access_token

@@ -63,7 +63,13 @@ class Accounts:
 
     async def check(self, email: str, password: str, organization: str | None, origin: str) -> tuple[User, Member]:
         """The user whose password this is, and where it takes them. Wrong name and wrong password look and last alike."""
-        email = email.strip().lower()[:254]
+        user = await self._proven(email.strip().lower()[:254], password, origin)
+        if user is None:
+            raise Unauthenticated("email or password is wrong")
+        return user, await self._place(user, organization)
+
+    async def _proven(self, email: str, password: str, origin: str) -> User | None:
+        """The user, if this is their password. The only place that looks at one: every try is counted before."""
         account, address = f"login:{secret.hashed(email).hex()}", f"address:{origin}"
         # What is refused for its account does not count for its address: guessing at one account shuts nobody else out.
         if await self._keyring.tried(account, TRIES_WINDOW_SECONDS) >= TRIES_OF_ACCOUNT:
@@ -74,10 +80,10 @@ class Accounts:
             raise Throttled(TRIES_WINDOW_SECONDS)
         user = await self._directory.user_named(email)
         usable = user is not None and user.disabled_at is None
-        if not await self._passwords.fits(user.password if user is not None and usable else None, password[:1_000]) or user is None:
-            raise Unauthenticated("email or password is wrong")
+        if not await self._passwords.fits(user.password if user is not None and usable else None, password[:1_000]):
+            return None
         await self._keyring.forgive(account)
-        return user, await self._place(user, organization)
+        return user
 
     async def _place(self, user: User, organization: str | None) -> Member:
         places = await self._directory.memberships_of(user.id)
@@ -192,19 +198,21 @@ class Accounts:
         until = self._clock() + timedelta(seconds=INVITATION_SECONDS)
         return await self._directory.invite(organization, check_email(email), role, secret.hashed(made), until, note), made
 
-    async def accept(self, invitation: str, name: str, password: str, make_note: Callable[[str, int], Note]) -> Invitation:
+    async def accept(
+        self, invitation: str, name: str, password: str, origin: str, make_note: Callable[[str, int], Note]
+    ) -> Invitation:
         """A new user chooses a password; one who is known proves to be the one invited with the password they have."""
         found = await self._directory.invitation(secret.hashed(invitation))
         if found is None:
             raise Unauthenticated("this invitation was used already, or is too old; ask for a new one")
         check_name("name", name)
-        user = await self._directory.user_named(found.email)
+        user, hashed = await self._directory.user_named(found.email), None
         if user is None:
             hashed = await self._passwords.hash(check_password(password))
-        else:
-            hashed = None
-            if user.password is not None and not await self._passwords.fits(user.password, password[:1_000]):
-                raise Invalid("password", "is not the one of this user", "use the password you have, or reset it first")
+        elif user.password is not None and await self._proven(user.email, password, origin) is None:
+            raise Unauthenticated(
+                "this password does not fit this invitation; if you have an account, use its password, or reset it first"
+            )
         await self._directory.accept(found, name, hashed, make_note(found.email, found.organization))
         self._forget()
         return found

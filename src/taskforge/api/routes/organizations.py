@@ -259,10 +259,11 @@ async def delete_invitation(caller: NamedDependency[Caller], invitation_id: From
     raise caller.absent("invitation", invitation_id, elsewhere)
 
 
-@post("/invitations/accept", permission=PUBLIC, tags=["Members"], responses=responses(401, 409))
+@post("/invitations/accept", permission=PUBLIC, tags=["Members"], responses=responses(401, 409, 429))
 async def accept_invitation(visitor: NamedDependency[Visitor], data: JSONBody[Acceptance]) -> InvitationView:
-    """Join an organization with the token of an invitation."""
-    made = await visitor.backend.accounts.accept(data.token, data.name, data.password, visitor.note_for("invitation.accept"))
+    """Join an organization with an invitation's token, and a new password or the one you have. At most five tries a minute."""
+    note = visitor.note_for("invitation.accept")
+    made = await visitor.backend.accounts.accept(data.token, data.name, data.password, visitor.origin, note)
     return invitation_view(made)
 
 
