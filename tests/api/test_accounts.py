@@ -1,9 +1,14 @@
 """People: invited, logged in, throttled, reset, removed."""
 
+from collections.abc import Awaitable, Callable
+from uuid import uuid4
+
 import httpx
 import pytest
 
 from taskforge.domain.access import Role
+from taskforge.domain.tenancy import Project
+from taskforge.operations import tenants
 from tests.api.conftest import Api
 
 PASSWORD = "correct horse battery staple"
@@ -131,6 +136,51 @@ async def test_a_rotation_sent_twice_names_the_new_key(api: Api, root: httpx.Asy
     assert f"rotate key {fresh}" in again.json()["detail"]
     assert (await root.get(f"/api/v1/keys/{made}")).json()["rotated_to"] == fresh
     assert (await api.client(first.json()["secret"]).get("/api/v1/jobs")).status_code == 200
+
+
+async def test_what_one_server_makes_works_on_another_at_once(
+    api: Api, root: httpx.AsyncClient, serve: Callable[..., Awaitable[Api]], store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tenants, "STALE_SECONDS", 600.0)
+    other = await serve(store_url)
+    there = other.client(root.headers["authorization"].removeprefix("Bearer "))
+    reads = 0
+    projects = other.backend.directory.projects
+
+    async def counted() -> list[Project]:
+        nonlocal reads
+        reads += 1
+        return await projects()
+
+    monkeypatch.setattr(other.backend.directory, "projects", counted)
+    assert (await there.get("/api/v1/keys")).status_code == 200
+    assert reads == 1
+
+    assert (await root.post("/api/v1/projects", json={"name": "team"})).status_code == 201
+    team = api.client(await api.key(1, ["job:*", "queue:*", "project:*"], project="team"))
+    assert (await team.post("/api/v1/queues", json={"name": "mail"})).status_code == 201
+    listed = (await there.get("/api/v1/keys")).json()["items"]
+    assert "team" in {one["project"] for one in listed}
+    assert reads == 2
+
+    assert (await root.post("/api/v1/projects", json={"name": "crew"})).status_code == 201
+    key = await api.key(1, ["job:*", "queue:*", "project:*"], project="crew")
+    assert (await api.client(key).post("/api/v1/queues", json={"name": "mail"})).status_code == 201
+    crew = other.client(key)
+    assert [one["project"] for one in (await crew.get("/api/v1/queues")).json()["items"]] == ["crew"]
+    assert (await crew.post("/api/v1/jobs", json={"queue": "mail", "job_type": "t"})).status_code == 201
+    assert [one["name"] for one in (await crew.get("/api/v1/projects")).json()["items"]] == ["crew"]
+    assert reads == 3
+
+    acme = other.client((await api.tenant("acme")).key)
+    assert (await acme.get("/api/v1/session")).json()["organization"] == "acme"
+    assert (await acme.post("/api/v1/queues", json={"name": "mail"})).status_code == 201
+    assert reads == 4
+
+    for name in ("nowhere", str(uuid4())):  # what a caller makes up has nothing read again
+        assert (await there.get(f"/api/v1/projects/{name}")).status_code == 404
+        assert (await there.get(f"/api/v1/keys/{uuid4()}")).status_code == 404
+    assert reads == 4
 
 
 async def test_an_organization_is_made_by_the_platforms_owners(api: Api, owner: httpx.AsyncClient) -> None:

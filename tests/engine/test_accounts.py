@@ -10,9 +10,9 @@ from taskforge.domain.access import KEY_PERMISSIONS, Permission, Role
 from taskforge.domain.audit import Note
 from taskforge.domain.errors import Conflict, NotFound
 from taskforge.domain.queue import CreateQueue
-from taskforge.domain.tenancy import ApiKey, Quota
+from taskforge.domain.tenancy import ApiKey, Organization, Quota
 from taskforge.storage.cabinet import Step
-from taskforge.storage.directory import Directory, Exceeded
+from taskforge.storage.directory import Directory, Exceeded, home_of
 from taskforge.storage.journal import Journal
 from taskforge.storage.keyring import Keyring
 from taskforge.storage.sqlite.engine import SqliteEngine
@@ -289,3 +289,18 @@ async def test_old_entries_go_and_the_chain_stays(directory: Directory, journal:
 async def test_another_process_sees_the_same(directory: Directory, other: Any, store: Store) -> None:
     await directory.create_project(1, "mail", Quota(), NOTE)
     assert [one.name for one in await Directory(other).projects()] == ["default", "mail"]
+
+
+async def test_a_home_is_found_while_organizations_are_made(
+    directory: Directory, engine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mail = await directory.create_project(1, "mail", Quota(), NOTE)
+    organizations = Directory.organizations
+
+    async def then_another(self: Directory) -> list[Organization]:
+        found = await organizations(self)
+        await directory.create_organization("acme", NOTE)
+        return found
+
+    monkeypatch.setattr(Directory, "organizations", then_another)
+    assert await home_of(engine, "mail") == mail.number

@@ -61,8 +61,10 @@ class Caller(msgspec.Struct, frozen=True):
             return self.principal.projects
         return ((await self.backend.tenants.project(self.principal, name)).number,)
 
-    async def project_names(self) -> dict[int, str]:
-        return {one.number: one.name for one in await self.backend.tenants.projects_of(self.principal.organization)}
+    async def project_names(self, *among: int | None) -> dict[int, str]:
+        """Of the organization; `among` them are these, which may be newer than what the caller may touch."""
+        mine = await self.backend.tenants.projects_of(self.principal.organization, *among)
+        return {one.number: one.name for one in mine}
 
     async def job(self, identifier: UUID) -> Job:
         found = await self.backend.engine.get(self.principal.projects, [identifier])

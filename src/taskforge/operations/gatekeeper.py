@@ -85,7 +85,7 @@ class Gatekeeper:
         if key is None or key.revoked_at is not None or (key.expires_at is not None and key.expires_at <= self._clock()):
             return None
         self._used.add(key.id)
-        mine = [one.number for one in await self._tenants.projects_of(key.organization)]
+        mine = [one.number for one in await self._tenants.projects_of(key.organization, key.project)]
         return Principal(
             kind=key.kind,
             id=key.id,

@@ -1,8 +1,12 @@
-"""Organizations and projects as a server remembers them: read often, changed rarely, at most two seconds old."""
+"""Organizations and projects as a server remembers them: read often, changed rarely, at most two seconds old.
+
+Where the store gives out a number that is not remembered, another server made what it stands for since, and all is read again. Only
+numbers from the store do that: what callers name may not exist, and would let them have everything read at each request.
+"""
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from uuid import UUID
 
 from taskforge.domain.access import Forbidden, Principal
@@ -25,27 +29,40 @@ class Tenants:
     def forget(self) -> None:
         self._until = 0.0
 
-    async def _refresh(self) -> None:
-        if self._monotonic() < self._until:
+    async def _refresh(self, *projects: int | None, organization: int | None = None) -> None:
+        """So that it is not stale, and has these."""
+        if self._is_fresh(projects, organization):
             return
         async with self._reading:
-            if self._monotonic() < self._until:
+            if self._is_fresh(projects, organization):
                 return
             until = self._monotonic() + STALE_SECONDS
+            # An organization comes with a project: read in this order, one that is seen has it.
+            organizations = {one.number: one for one in await self._directory.organizations()}
             self._projects = {one.number: one for one in await self._directory.projects()}
-            self._organizations = {one.number: one for one in await self._directory.organizations()}
+            self._organizations = organizations
             self._until = until
 
+    def _is_fresh(self, projects: Iterable[int | None], organization: int | None) -> bool:
+        return (
+            self._monotonic() < self._until
+            and (organization is None or organization in self._organizations)
+            and all(number is None or number in self._projects for number in projects)
+        )
+
     async def organization(self, number: int) -> Organization:
-        await self._refresh()
+        await self._refresh(organization=number)
+        if number not in self._organizations:
+            raise NotFound("organization", str(number))
         return self._organizations[number]
 
     async def organizations(self) -> list[Organization]:
         await self._refresh()
         return list(self._organizations.values())
 
-    async def projects_of(self, organization: int) -> list[Project]:
-        await self._refresh()
+    async def projects_of(self, organization: int, *among: int | None) -> list[Project]:
+        """All of them; `among` them are these, which the store names."""
+        await self._refresh(*among, organization=organization)
         return [one for one in self._projects.values() if one.organization == organization]
 
     async def others(self, principal: Principal) -> tuple[int, ...]:
@@ -73,7 +90,7 @@ class Tenants:
         return named[0]
 
     async def numbered(self, number: int) -> Project:
-        await self._refresh()
+        await self._refresh(number)
         if number not in self._projects:
             raise NotFound("project", str(number))
         return self._projects[number]

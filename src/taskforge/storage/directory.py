@@ -19,10 +19,11 @@ async def home_of(cabinet: Cabinet, name: str) -> int:
     if name == "default":
         return FIRST_PROJECT
     directory = Directory(cabinet)
-    organizations = {one.number: one.name for one in await directory.organizations()}
+    projects = await directory.projects()
+    organizations = {one.number: one.name for one in await directory.organizations()}  # read after, it has those of all projects
     known = {
         one.name if one.organization == PLATFORM_ORGANIZATION else f"{organizations[one.organization]}/{one.name}": one.number
-        for one in await directory.projects()
+        for one in projects
     }
     if name not in known:
         raise NotFound("project", name, nearest=nearest(name, known))

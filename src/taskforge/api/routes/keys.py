@@ -51,8 +51,9 @@ class AuditList(msgspec.Struct, frozen=True):
 @get("/keys", permission=Permission.ADMIN_READ, tags=["Keys"])
 async def list_keys(caller: NamedDependency[Caller]) -> KeyList:
     """The organization's keys, without their secrets."""
-    names = await caller.project_names()
-    return KeyList([key_view(one, names) for one in await _reachable(caller)])
+    found = await _reachable(caller)
+    names = await caller.project_names(*(one.project for one in found))
+    return KeyList([key_view(one, names) for one in found])
 
 
 @post("/keys", permission=Permission.ADMIN_WRITE, tags=["Keys"], responses=responses(404))
@@ -62,13 +63,14 @@ async def create_key(caller: NamedDependency[Caller], data: JSONBody[NewKey]) ->
     key, secret = await caller.backend.keys.create(
         caller.principal, project, data.name, data.kind, data.permissions, data.expires_in_days, caller.note("key.create")
     )
-    return KeyMade(key_view(key, await caller.project_names()), secret)
+    return KeyMade(key_view(key, await caller.project_names(key.project)), secret)
 
 
 @get("/keys/{key_id:uuid}", permission=Permission.ADMIN_READ, tags=["Keys"], responses=responses(404))
 async def get_key(caller: NamedDependency[Caller], key_id: FromPath[UUID]) -> KeyView:
     """Read a key, without its secret."""
-    return key_view(await _key(caller, key_id), await caller.project_names())
+    found = await _key(caller, key_id)
+    return key_view(found, await caller.project_names(found.project))
 
 
 @post("/keys/{key_id:uuid}/rotate", permission=Permission.ADMIN_WRITE, tags=["Keys"], responses=responses(404, 409))
@@ -77,7 +79,7 @@ async def rotate_key(caller: NamedDependency[Caller], key_id: FromPath[UUID], da
     old = await _key(caller, key_id)
     overlap = (data or RotateBody()).overlap_seconds
     key, secret = await caller.backend.keys.rotate(caller.principal, old, overlap, caller.note("key.rotate"))
-    return KeyMade(key_view(key, await caller.project_names()), secret)
+    return KeyMade(key_view(key, await caller.project_names(key.project)), secret)
 
 
 @delete("/keys/{key_id:uuid}", permission=Permission.ADMIN_WRITE, tags=["Keys"], responses=responses(404, 409))
