@@ -8,8 +8,8 @@ import pytest
 
 from taskforge.domain.access import Role
 from taskforge.domain.tenancy import Project
-from taskforge.operations import tenants
-from tests.api.conftest import Api
+from taskforge.operations import gatekeeper, tenants
+from tests.api.conftest import SETUP, Api
 
 PASSWORD = "correct horse battery staple"
 
@@ -181,6 +181,21 @@ async def test_what_one_server_makes_works_on_another_at_once(
         assert (await there.get(f"/api/v1/projects/{name}")).status_code == 404
         assert (await there.get(f"/api/v1/keys/{uuid4()}")).status_code == 404
     assert reads == 4
+
+
+async def test_a_project_deleted_elsewhere_is_not_asked_for(
+    api: Api, root: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gatekeeper, "REMEMBER_SECONDS", 600.0)
+    for name in ("kept", "gone"):
+        assert (await root.post("/api/v1/projects", json={"name": name})).status_code == 201
+    assert (await root.get("/api/v1/queues")).status_code == 200
+    gone = next(one for one in await api.backend.directory.projects() if one.name == "gone")
+    await api.backend.directory.delete_project(gone, SETUP)
+    api.backend.tenants.forget()
+    answer = await root.post("/api/v1/queues", json={"name": "mail"})
+    assert answer.status_code == 422
+    assert "name one of default, kept" in answer.json()["detail"]
 
 
 async def test_an_organization_is_made_by_the_platforms_owners(api: Api, owner: httpx.AsyncClient) -> None:

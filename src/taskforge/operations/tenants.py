@@ -103,5 +103,5 @@ class Tenants:
             return await self.numbered(principal.project)
         if len(principal.projects) == 1:
             return await self.numbered(principal.projects[0])
-        names = sorted([(await self.numbered(number)).name for number in principal.projects])
+        names = sorted(one.name for one in await self.projects_of(principal.organization) if one.number in principal.projects)
         raise Invalid("project", "is missing, and there are several", f"name one of {', '.join(names)}")
