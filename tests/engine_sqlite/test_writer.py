@@ -232,6 +232,14 @@ async def test_a_long_backlog_is_cut_into_groups(engine: SqliteEngine, monkeypat
     assert sizes == [1, 1, 1, 1, 1, 1]
 
 
+async def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("this is no database " * 100)
+    with pytest.raises(StoreUnavailable, match=r"cannot open \S+/nowhere/jobs.db: unable to open .*; does its folder exist"):
+        await SqliteEngine(tmp_path / "nowhere" / "jobs.db").open()
+    with pytest.raises(StoreUnavailable, match=r"cannot open \S+/text.db: file is not a database$"):
+        await SqliteEngine(tmp_path / "text.db").open()
+
+
 async def test_close_finishes_what_is_queued_and_refuses_what_comes_after(path: Path) -> None:
     engine = SqliteEngine(path)
     with pytest.raises(StoreUnavailable):

@@ -1,13 +1,16 @@
 """taskforge.testing, as a user would use it."""
 
+import asyncio
 import subprocess
 import sys
+import threading
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from taskforge import Context, Invalid, Job, Retry, Skip, Snooze, TaskForge
+from taskforge import Context, Invalid, Job, Retry, Skip, Snooze, TaskForge, WorkerManager
 from taskforge.testing import Sandbox
 
 forge = TaskForge("postgresql://nobody@127.0.0.1:1/nowhere")  # never reached: the sandbox takes its place
@@ -180,6 +183,86 @@ async def test_two_sandboxes_share_nothing_and_the_app_is_as_before() -> None:
     async with Sandbox(forge) as box:
         assert box.jobs() == []
     assert forge._connections is before
+
+
+async def test_a_worker_does_not_open_the_apps_own_store_from_within_a_sandbox(tmp_path: Path) -> None:
+    own = TaskForge(f"sqlite:///{tmp_path}/real.db")
+
+    @own.job()
+    async def work() -> None: ...
+
+    async with Sandbox(own):
+        for run in (own.work, own.worker, WorkerManager(own).start):
+            with pytest.raises(Invalid, match=r"inside a Sandbox jobs are run with box\.run\(\)"):
+                await run()
+    assert list(tmp_path.iterdir()) == []
+    await own.worker()
+    await own.close()
+
+
+@pytest.mark.parametrize("kind", ["async", "thread"])
+async def test_a_running_job_hears_that_it_is_cancelled(kind: str) -> None:
+    app, started, seen = TaskForge(), threading.Event(), threading.Event()
+
+    async def waits() -> None:
+        started.set()
+        await asyncio.sleep(60)
+
+    def looks(ctx: Context) -> None:
+        started.set()
+        give_up = time.monotonic() + 10
+        while not ctx.cancelled and time.monotonic() < give_up:
+            time.sleep(0.005)
+        seen.set()
+
+    handler = app.job()(waits) if kind == "async" else app.job()(looks)
+    async with Sandbox(app) as box:
+        handle = await handler.enqueue()
+        running = asyncio.create_task(box.run())
+        await asyncio.to_thread(started.wait, 5)
+        await handle.cancel()
+        [job] = await asyncio.wait_for(running, 5)
+        assert (job.status, job.reason) == ("cancelled", "cancelled while processing")
+    assert kind == "async" or seen.wait(5)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_apps_that_were_in_a_sandbox_leave_nothing_behind(is_async: bool) -> None:
+    def once() -> None:
+        app = TaskForge()
+        work = app.job()(_nothing)
+        with Sandbox(app) as box:
+            app.sync(work.enqueue())
+            assert len(app.sync(box.run())) == 1
+
+    async def once_async() -> None:
+        app = TaskForge()
+        work = app.job()(_nothing)
+        async with Sandbox(app) as box:
+            await work.enqueue()
+            box.assert_enqueued(work)
+            assert len(await box.run()) == 1
+
+    before = set(threading.enumerate()), _descriptors()
+    for _ in range(3):
+        asyncio.run(once_async()) if is_async else once()
+    assert (set(threading.enumerate()), _descriptors()) == before
+
+
+async def _nothing() -> None: ...
+
+
+def _descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_an_app_that_was_connected_before_stays_connected(tmp_path: Path) -> None:
+    own = TaskForge(f"sqlite:///{tmp_path}/real.db")
+    engine = own.sync(own.engine())
+    with Sandbox(own) as box:
+        assert box.jobs() == []
+    assert own.sync(own.engine()) is engine
+    own.close_sync()
 
 
 def test_code_that_is_not_async_can_use_it_too() -> None:

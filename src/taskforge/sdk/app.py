@@ -31,6 +31,7 @@ from taskforge.worker.worker import HealthCheck, Worker, WorkerOptions
 
 T = TypeVar("T")
 J = TypeVar("J", bound=type[Job])
+CLOSE_SECONDS = 5.0
 
 
 class TaskForge:
@@ -43,9 +44,9 @@ class TaskForge:
         self._declared = DeclaredQueues()
         self.middlewares: list[Middleware] = []
         self.failure_hooks: list[FailureHook] = []
-        self._connections = self.connections(lambda: make_engine(self._store))
+        self._own = self._connections = self.connections(lambda: make_engine(self._store))
         # By process: after a fork (gunicorn, uwsgi) the parent's thread does not exist in the child, which starts its own.
-        self._hidden: dict[int, asyncio.AbstractEventLoop] = {}
+        self._hidden: dict[int, tuple[asyncio.AbstractEventLoop, threading.Thread]] = {}
 
     @property
     def settings(self) -> Settings:
@@ -209,6 +210,9 @@ class TaskForge:
 
     async def worker(self, *, health_check: HealthCheck | None = None, registry: Registry | None = None, **options: Any) -> Worker:
         """A worker on this app's jobs, not yet running. `options` are those of `WorkerOptions`."""
+        if self._connections is not self._own:
+            problem = "would keep its lease in the app's own store while a test's takes its place"
+            raise Invalid("worker()", problem, "inside a Sandbox jobs are run with box.run()")
         settings = self.settings
         defaults = {
             "lease_seconds": settings.lease_seconds,
@@ -266,28 +270,34 @@ class TaskForge:
 
     def hidden_loop(self) -> asyncio.AbstractEventLoop:
         """The event loop behind `sync`, in a thread of its own."""
-        loop = self._hidden.get(os.getpid())
+        loop, _ = self._hidden.get(os.getpid(), (None, None))
         if loop is None:
             # Of threads that come at once one wins. A lock would do that too, but a fork may copy it while it is held.
             made = asyncio.new_event_loop()
-            loop = self._hidden.setdefault(os.getpid(), made)
+            thread = threading.Thread(target=_run_and_close, args=(made,), name="taskforge-sync", daemon=True)
+            loop, _ = self._hidden.setdefault(os.getpid(), (made, thread))
             if loop is made:
-                threading.Thread(target=_run_and_close, args=(loop,), name="taskforge-sync", daemon=True).start()
+                thread.start()
             else:
                 made.close()
         return loop
 
+    @property
+    def has_hidden_loop(self) -> bool:
+        return os.getpid() in self._hidden
+
     def close_sync(self) -> None:
         """Close what `sync` opened. Not needed before a process ends."""
-        loop = self._hidden.pop(os.getpid(), None)
-        if loop is not None:
+        loop, thread = self._hidden.pop(os.getpid(), (None, None))
+        if loop is not None and thread is not None:
             asyncio.run_coroutine_threadsafe(self.close(), loop).result()
             loop.call_soon_threadsafe(loop.stop)
+            thread.join(CLOSE_SECONDS)  # a thread that a handler started may not end
 
 
 def _run_and_close(loop: asyncio.AbstractEventLoop) -> None:
-    loop.run_forever()
-    loop.close()
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:  # which ends its tasks and threads too
+        runner.get_loop().run_forever()
 
 
 def _accepted(answers: Sequence[Inserted | Refused]) -> list[Inserted]:

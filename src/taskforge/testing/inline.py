@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+from taskforge.domain.errors import LeaseLost
 from taskforge.domain.ids import job_of
-from taskforge.domain.worker import NewWorker
+from taskforge.domain.worker import NewWorker, Sample
 from taskforge.sdk.app import TaskForge
 from taskforge.storage.engine import Engine
 from taskforge.worker.executor import Executor
@@ -41,20 +42,13 @@ class InlineWorker:
     async def run(self, most: int, *, complain: bool) -> list[UUID]:
         """The jobs that ran, each once, in the order in which they ended."""
         ran: dict[UUID, None] = {}
-        worker = NewWorker(
-            name="inline",
-            queues=self._queues,
-            types=self._registry.types(),
-            capabilities=self._capabilities,
-            max_concurrent_jobs=self._slots,
-        )
-        incarnation = (await self._source.register(worker, LEASE_SECONDS)).incarnation
+        self._incarnation = await self._register()
         claimed_in_all = 0
         try:
             with job_logging():
                 while claimed_in_all < most or self._executor.busy or self._ended:
                     wanted = min(self._executor.free, most - claimed_in_all)
-                    claimed = await self._source.claim(incarnation, wanted) if wanted > 0 else []
+                    claimed = await self._source.claim(self._incarnation, wanted) if wanted > 0 else []
                     claimed_in_all += len(claimed)
                     self._executor.add(claimed)
                     if not claimed and not self._executor.busy and not self._ended:
@@ -69,6 +63,16 @@ class InlineWorker:
             # It stays registered: a job that it skipped is then known to be skipped by every worker there is.
             await self._executor.close()
 
+    async def _register(self) -> UUID:
+        worker = NewWorker(
+            name="inline",
+            queues=self._queues,
+            types=self._registry.types(),
+            capabilities=self._capabilities,
+            max_concurrent_jobs=self._slots,
+        )
+        return (await self._source.register(worker, LEASE_SECONDS)).incarnation
+
     async def _finish(self) -> list[UUID]:
         """Wait for a job to end, and report what has ended. Looks up now and then: a running job may have enqueued another."""
         if not self._ended:
@@ -77,11 +81,24 @@ class InlineWorker:
                 async with asyncio.timeout(SWEEP_SECONDS):
                     await self._executor.freed.wait()
             self._executor.sweep()
+            if self._executor.running:
+                await self._hear()
         await self._reporter.flush(self._executor.running)
         ended, self._ended[:] = list(self._ended), []
         if ended:
             await self._source.complete(ended)
         return [job_of(one.job.fence) for one in ended]
+
+    async def _hear(self) -> None:
+        """What a worker's lease keeper would be told: jobs to cancel, a lease that is lost."""
+        try:
+            answer = await self._source.engine.renew(self._incarnation, LEASE_SECONDS, Sample())
+        except LeaseLost:
+            self._executor.interrupt_all("lost")
+            self._incarnation = await self._register()
+            return
+        for fence in answer.cancelled:
+            self._executor.interrupt(fence, "cancel")
 
     def _lost(self, fences: Sequence[UUID]) -> None:
         for fence in fences:

@@ -38,10 +38,12 @@ class Sandbox:
         self._capabilities = dict(capabilities or {})
         self._folder: Path | None = None
         self._before: Connections | None = None
+        self._had_hidden_loop = False
 
     # --- Life ---
 
     def __enter__(self) -> Self:
+        self._had_hidden_loop = self.forge.has_hidden_loop
         self._folder = folder = Path(tempfile.mkdtemp(prefix="taskforge-sandbox-"))
         self._before = self.forge.use(self.forge.connections(lambda: make_temporary_engine(folder / "jobs.db", self._clock)))
         return self
@@ -52,12 +54,14 @@ class Sandbox:
         except RuntimeError:
             blocked = None
         self._outside(self._leave(blocked))
+        self._close_hidden_loop()
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
 
     async def __aexit__(self, *_: object) -> None:
         await self._leave()
+        self._close_hidden_loop()
 
     async def _leave(self, blocked: asyncio.AbstractEventLoop | None = None) -> None:
         if self._before is None or self._folder is None:
@@ -66,6 +70,11 @@ class Sandbox:
         self._before = None
         await mine.close_all(blocked)
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _close_hidden_loop(self) -> None:
+        """The one that this sandbox caused: a test suite may make an app for every test, and each would leave threads behind."""
+        if not self._had_hidden_loop:
+            self.forge.close_sync()
 
     # --- Running ---
 

@@ -133,6 +133,15 @@ def _code(error: sqlite3.Error) -> int:
     return code & 0xFF
 
 
+def not_opened(error: BaseException, path: Path) -> BaseException:
+    """Like `translated`, with the file, which SQLite does not name. Only where it is opened: whoever asks a server is told
+    of later errors too, and must not learn where its files are."""
+    if not isinstance(error, sqlite3.Error) or not (is_busy(error) or is_away(error)):
+        return translated(error)
+    hint = "; does its folder exist, and may this process write there?" if _code(error) == sqlite3.SQLITE_CANTOPEN else ""
+    return StoreUnavailable(f"SQLite cannot open {path}: {error}{hint}")
+
+
 def translated(error: BaseException) -> BaseException:
     """What a caller may see of it: no driver's error crosses the engine's interface."""
     if not isinstance(error, sqlite3.Error) or isinstance(error, TaskForgeError):

@@ -41,7 +41,7 @@ from taskforge.storage.sqlite import (
     upkeep,
     workers,
 )
-from taskforge.storage.sqlite.connection import check_version, connect_writer, translated
+from taskforge.storage.sqlite.connection import check_version, connect_writer, not_opened
 from taskforge.storage.sqlite.readers import Readers
 from taskforge.storage.sqlite.signals import Signals
 from taskforge.storage.sqlite.transaction import Stamp, Transaction
@@ -101,7 +101,7 @@ class SqliteEngine:
             finally:
                 connection.close()
         except Exception as error:
-            raise translated(error) from error
+            raise not_opened(error, self._path) from error
 
     async def close(self) -> None:
         # Away from the event loop: the last group may be waiting for another process, and its callers for this loop.
