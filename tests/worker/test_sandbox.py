@@ -97,6 +97,50 @@ async def test_a_failed_assertion_says_what_was_there() -> None:
             box.assert_enqueued(send, tox="a@b")
 
 
+async def test_arguments_that_are_called_like_the_assertions_own() -> None:
+    app = TaskForge()
+
+    @app.job()
+    async def draw(to: str, count: int = 1, queue: str = "q") -> None: ...
+
+    @app.job()
+    async def call(arguments: list[int]) -> None: ...
+
+    async with Sandbox(app) as box:
+        await draw.enqueue("a", count=7)
+        await call.enqueue([1])
+        for count in (1, 7):
+            with pytest.raises(Invalid, match=r"count: is an argument of draw too; .* arguments=\{'count': …\}"):
+                box.assert_enqueued(draw, to="a", count=count)
+        box.assert_enqueued(draw, arguments={"count": 7, "queue": "q"}, to="a")
+        box.assert_enqueued(draw, arguments={"count": 7}, count=1)
+        with pytest.raises(AssertionError, match=r"no job draw\(count=1, to='a'\)"):
+            box.assert_enqueued(draw, arguments={"count": 1}, to="a")
+        with pytest.raises(Invalid, match="priority: is no argument of draw"):
+            box.assert_enqueued(draw, arguments={"priority": 0})
+        with pytest.raises(Invalid, match="arguments: is an argument of call too"):
+            box.assert_enqueued(call, arguments={"a": 1})
+        box.assert_enqueued(call, arguments={"arguments": [1]})
+        with pytest.raises(TypeError, match="positional"):
+            box.assert_enqueued(draw, 1)  # type: ignore[misc]
+
+
+async def test_a_job_that_waits_to_be_tried_again_says_why() -> None:
+    async with Sandbox(forge) as box:
+        handle = await send.enqueue("broken")
+        [waiting] = box.enqueued()
+        assert box.executions(handle) == []
+        for _ in range(2):
+            [job] = await box.run()
+            await box.advance(20)
+        for asked in (handle, handle.id, job, waiting):
+            tries = box.executions(asked)
+            assert [(one.attempt_number, one.error.message) for one in tries if one.error] == [
+                (1, "no such address"),
+                (2, "no such address"),
+            ]
+
+
 async def test_time_is_the_tests_to_move() -> None:
     start = datetime(2031, 5, 1, tzinfo=UTC)
     async with Sandbox(forge, start=start) as box:

@@ -4,7 +4,9 @@
         await sign_up("a@example.org")  # enqueues
         box.assert_enqueued(send, to="a@example.org", queue="emails")
         [job] = await box.run()
-        assert job.status == "succeeded"
+        assert job.status == "succeeded", box.executions(job)
+
+`box.executions` has every attempt with its error, also of a job that waits for its next one.
 
 Code that is not async says `with Sandbox(forge) as box:` and `forge.sync(box.run())`. The pytest plugin has the fixture
 `taskforge_sandbox`.

@@ -83,18 +83,34 @@ def _arguments(job: StoredJob, handler: Handler | None) -> dict[str, Any]:
     return plain if isinstance(plain, dict) else {"payload": plain}
 
 
-def matching(waiting: Sequence[EnqueuedJob], wanted: Wanted, registry: Registry, expected: Mapping[str, Any]) -> list[EnqueuedJob]:
-    """Those of the wanted type whose arguments and options are as expected. A name that is neither is the test's mistake."""
+def check_names(
+    wanted: Wanted, registry: Registry, arguments: Mapping[str, Any], expected: Mapping[str, Any], own: Sequence[str]
+) -> None:
+    """A name that is neither an argument nor an option is the test's mistake. `own` are the names that `assert_enqueued` was given
+    for itself: where the handler has an argument of that name, nobody can say which one is meant."""
     job_type = type_of(wanted)
     handler = None if job_type is None else registry.get(job_type)
-    known = {field.name for field in msgspec.structs.fields(handler.arguments)} if handler is not None else None
-    for name in expected:
-        if known is not None and name not in known and name not in _OPTIONS:
+    if handler is None:
+        return
+    known = {field.name for field in msgspec.structs.fields(handler.arguments)}
+    for name in own:
+        if name in known and name not in arguments:
+            says = f"compare the argument with arguments={{{name!r}: …}}; the jobs that this returns can be counted"
+            raise Invalid(name, f"is an argument of {job_type} too", says)
+    for name in (*arguments, *expected):
+        if name not in known and (name not in _OPTIONS or name in arguments):
             takes = ", ".join([*sorted(known), *(one for one in _OPTIONS if one not in known)])
             raise Invalid(name, f"is no argument of {job_type}", f"compare one of: {takes}")
 
+
+def matching(
+    waiting: Sequence[EnqueuedJob], wanted: Wanted, arguments: Mapping[str, Any], expected: Mapping[str, Any]
+) -> list[EnqueuedJob]:
+    """Those of the wanted type whose arguments and options are as expected."""
+    job_type = type_of(wanted)
+
     def fits(one: EnqueuedJob) -> bool:
-        return all(
+        return all(name in one.arguments and one.arguments[name] == value for name, value in arguments.items()) and all(
             one.arguments.get(name) == value if name in one.arguments or name not in _OPTIONS else _OPTIONS[name](one) == value
             for name, value in expected.items()
         )

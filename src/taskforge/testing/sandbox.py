@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 from uuid import UUID
 
+from taskforge.domain.execution import Execution
 from taskforge.domain.job import Job, JobStatus
 from taskforge.domain.query import MAX_PAGE, JobFilter, Page, cursor_at
 from taskforge.operations.upkeep import Kept, Upkeep
 from taskforge.sdk.app import TaskForge
 from taskforge.sdk.connections import Connections
+from taskforge.sdk.handles import JobHandle
 from taskforge.testing.clock import Clock
-from taskforge.testing.enqueued import EnqueuedJob, Wanted, complaint, decoded, matching, type_of
+from taskforge.testing.enqueued import EnqueuedJob, Wanted, check_names, complaint, decoded, matching, type_of
 from taskforge.testing.inline import InlineWorker
 from taskforge.wiring import make_temporary_engine
 
@@ -122,15 +124,25 @@ class Sandbox:
         found = self._outside(self._list(JobFilter(job_type=type_of(wanted), statuses=WAITING)))
         return [decoded(job, self.forge.registry) for job in found]
 
-    def assert_enqueued(self, wanted: Wanted = None, /, count: int | None = None, **expected: Any) -> list[EnqueuedJob]:
+    def assert_enqueued(
+        self, wanted: Wanted = None, /, *, count: int | None = None, arguments: Mapping[str, Any] | None = None, **expected: Any
+    ) -> list[EnqueuedJob]:
         """Fail unless a job like this waits to run (exactly `count` of them, if given); returns those that do.
 
-        `expected` names arguments of the handler, and options such as queue, priority, tags."""
+        `expected` names arguments of the handler, and options such as queue, priority, tags; `arguments` only arguments, also such
+        as are called `count`."""
+        arguments = arguments or {}
+        given = {"count": count is not None, "arguments": bool(arguments)}
+        check_names(wanted, self.forge.registry, arguments, expected, [name for name, is_given in given.items() if is_given])
         waiting = self.enqueued()
-        found = matching(waiting, wanted, self.forge.registry, expected)
+        found = matching(waiting, wanted, arguments, expected)
         if len(found) != count if count is not None else not found:
-            raise AssertionError(complaint(waiting, wanted, expected, len(found), count))
+            raise AssertionError(complaint(waiting, wanted, {**arguments, **expected}, len(found), count))
         return found
+
+    def executions(self, job: Job | EnqueuedJob | JobHandle[Any] | UUID) -> list[Execution]:
+        """Every attempt at a job so far, the first one first, with its error: why a job has not succeeded."""
+        return self._outside(self._executions(job if isinstance(job, UUID) else job.id))
 
     async def _list(self, wanted: JobFilter) -> list[Job]:
         engine = await self.forge.engine()
@@ -140,6 +152,10 @@ class Sandbox:
             found += rows
             page = Page(limit=MAX_PAGE, cursor=cursor_at(rows[-1].id))
         return found[::-1]
+
+    async def _executions(self, job: UUID) -> list[Execution]:
+        engine = await self.forge.engine()
+        return await engine.executions([engine.home], job)
 
     async def _get(self, jobs: list[UUID]) -> list[Job]:
         engine = await self.forge.engine()
