@@ -186,3 +186,60 @@ async def test_job_classes(forge: TaskForge) -> None:
             await forge.enqueue(Replicate(source=4))  # type: ignore[arg-type]
         with pytest.raises(NotFound, match="Unknown"):
             await forge.enqueue(Unknown())
+
+
+def test_job_classes_that_cannot_work_are_refused_where_they_are_added(forge: TaskForge) -> None:
+    class Typed(Job):
+        queue: str = "storage"  # type: ignore[misc]
+        source: str
+
+        async def execute(self, ctx: Context) -> None: ...
+
+    class Tagged(Job):
+        tags: list[str]  # type: ignore[misc, assignment]
+
+        async def execute(self, ctx: Context) -> None: ...
+
+    class Empty(Job):
+        source: str
+
+    class Plain(Job):
+        def execute(self, ctx: Context) -> None: ...  # type: ignore[override]
+
+    class Alone(Job):
+        async def execute(self) -> None: ...  # type: ignore[override]
+
+    class Twice(Job):
+        max_attempts = 5
+        max_retries = 4
+
+        async def execute(self, ctx: Context) -> None: ...
+
+    for kind, problem in (
+        (Typed, "Typed.queue: has a type, .*; write `queue = …` without a type"),
+        (Tagged, "Tagged.tags: has a type, .* give the field of the payload another name"),
+        (Empty, "Empty.execute: is missing; write `async def execute"),
+        (Plain, "Plain.execute: is a plain function; write `async def execute`"),
+        (Alone, "Alone.execute: cannot be called with the context alone"),
+        (Twice, "Twice.max_retries: is given together with max_attempts"),
+    ):
+        with pytest.raises(Invalid, match=problem):
+            forge.add(kind)
+    assert forge.registry.types() == ()
+
+
+def test_a_job_class_may_count_attempts_and_have_its_fields_in_any_order(forge: TaskForge) -> None:
+    @forge.add
+    class Copy(Job):
+        max_attempts = 7
+        note: str = ""
+        source: str
+
+        async def execute(self, ctx: Context) -> None: ...
+
+    @forge.add
+    class Move(Copy):
+        target: str
+
+    assert forge.build(Copy(source="a")).max_attempts == 7
+    assert forge.build(Move(source="a", target="b")).payload == b'{"note":"","source":"a","target":"b"}'

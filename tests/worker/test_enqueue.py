@@ -12,7 +12,7 @@ from typing import Any, Optional, TypedDict
 
 import pytest
 
-from taskforge import Conflict, Fail, Invalid, Job, NotFound, Retry, Snooze, StoreUnavailable, TaskForge
+from taskforge import Conflict, Context, Fail, Invalid, Job, NotFound, Retry, Snooze, StoreUnavailable, TaskForge
 from taskforge.domain.job import new_job
 from taskforge.domain.queue import Queue
 from taskforge.domain.tenancy import FIRST_PROJECT
@@ -72,6 +72,8 @@ async def test_a_class_that_is_not_registered_does_not_run_as_its_parent(forge: 
     class Copy(Job):
         job_type = "copy"
         source: str
+
+        async def execute(self, ctx: Context) -> None: ...
 
     class Move(Copy):
         pass

@@ -15,6 +15,7 @@ from typing import (
     ParamSpec,
     TypeVar,
     Union,
+    dataclass_transform,
     get_args,
     get_origin,
     get_type_hints,
@@ -188,8 +189,16 @@ class JobDecorator:
         return self._register(call)
 
 
-class Job(msgspec.Struct, kw_only=True):
-    """A job as a class: its fields are the payload, `execute` is the handler.
+@dataclass_transform(kw_only_default=True, field_specifiers=(msgspec.field,))
+class _ByName(msgspec.StructMeta):
+    """Fields are given by name, those of subclasses too: they may stand in any order."""
+
+    def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **config: Any) -> Any:
+        return super().__new__(cls, name, bases, namespace, **{"kw_only": True, **config})
+
+
+class Job(msgspec.Struct, metaclass=_ByName):
+    """A job as a class: its fields are the payload, `execute` is the handler. What has no type is a setting, not a field.
 
     class Replicate(Job):
         queue = "storage"
@@ -202,7 +211,8 @@ class Job(msgspec.Struct, kw_only=True):
     job_type: ClassVar[str] = ""
     queue: ClassVar[str] = "default"
     priority: ClassVar[int] = Priority.NORMAL
-    max_retries: ClassVar[int | None] = None
+    max_attempts: ClassVar[int | None] = None
+    max_retries: ClassVar[int | None] = None  # the same, the first attempt not counted
     timeout: ClassVar[float | None] = None
     tags: ClassVar[tuple[str, ...]] = ()
     aliases: ClassVar[tuple[str, ...]] = ()  # job types it had before
@@ -213,6 +223,7 @@ class Job(msgspec.Struct, kw_only=True):
 
 def handler_of(kind: type[Job]) -> Handler:
     """The handler behind a job class."""
+    _check_class(kind)
     decoder = msgspec.json.Decoder(kind)
 
     async def execute(ctx: Context, **_: Any) -> Any:
@@ -222,10 +233,31 @@ def handler_of(kind: type[Job]) -> Handler:
     return ClassHandler(kind, execute)
 
 
+def _check_class(kind: type[Job]) -> None:
+    """Refuse here what could be enqueued but never run, or not as it reads."""
+    for field in kind.__struct_fields__:
+        if hasattr(Job, field):
+            expected = f"write `{field} = …` without a type to set it, or give the field of the payload another name"
+            raise Invalid(
+                f"{kind.__name__}.{field}", "has a type, which makes a field of what is a setting of job classes", expected
+            )
+    name, execute = f"{kind.__name__}.execute", kind.execute
+    if execute is Job.execute:
+        raise Invalid(name, "is missing", "write `async def execute(self, ctx: Context)`")
+    if not inspect.iscoroutinefunction(execute):
+        raise Invalid(name, "is a plain function", "write `async def execute`, with what blocks in `await asyncio.to_thread(…)`")
+    try:
+        inspect.signature(execute).bind(kind, Context)
+    except TypeError as error:
+        raise Invalid(name, f"cannot be called with the context alone ({error})", "take `self, ctx: Context`") from None
+    if kind.max_attempts is not None and kind.max_retries is not None:
+        raise Invalid(f"{kind.__name__}.max_retries", "is given together with max_attempts", "use one of them")
+
+
 class ClassHandler(Handler):
     def __init__(self, kind: type[Job], call: Callable[..., Any]) -> None:
         name = kind.job_type or kind.__name__
-        attempts = None if kind.max_retries is None else kind.max_retries + 1
+        attempts = kind.max_attempts if kind.max_retries is None else kind.max_retries + 1
         super().__init__(
             _bare(call),
             job_type=name,

@@ -92,7 +92,7 @@ def check_names(
     handler = None if job_type is None else registry.get(job_type)
     if handler is None:
         return
-    known = {field.name for field in msgspec.structs.fields(handler.arguments)}
+    known = set(handler.arguments.__struct_fields__)
     for name in own:
         if name in known and name not in arguments:
             says = f"compare the argument with arguments={{{name!r}: …}}; the jobs that this returns can be counted"
