@@ -269,6 +269,35 @@ async def test_declared_queues_are_made_and_merged(settings: dict[str, Any]) -> 
         assert (await _queues(third))["emails"].version == merged.version
 
 
+async def test_queues_that_are_declared_later_are_made_at_the_next_use(settings: dict[str, Any]) -> None:
+    forge = TaskForge(**settings)
+    async with forge:
+        engine = await forge.engine()
+
+        @forge.job(queue="reports")
+        async def report() -> None: ...
+
+        assert not (await report.enqueue()).existed
+        forge.queue("reports", max_retries=7, dead_letter_queue="lost")
+        queues = await _queues(forge)
+        assert queues["reports"].settings.max_retries == 7
+        assert queues["reports"].settings.dead_letter_queue_id == queues["lost"].id
+        assert await forge.engine() is engine
+
+
+async def test_what_was_brought_about_is_not_asked_for_again(forge: TaskForge, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with forge:
+        engine = await forge.engine()
+        asked: list[int] = []
+        queues = engine.queues
+        monkeypatch.setattr(engine, "queues", lambda projects: asked.append(1) or queues(projects))  # type: ignore[func-returns-value]
+        await forge.enqueue_many([_function(forge).build()])
+        assert asked == []
+        forge.queue("one")
+        await asyncio.gather(*(forge.engine() for _ in range(5)))
+        assert asked == [1]
+
+
 async def test_many_processes_may_declare_the_same_queues_at_once(settings: dict[str, Any]) -> None:
     async def declare(number: int) -> None:
         forge = TaskForge(**settings)
@@ -306,17 +335,54 @@ async def test_a_store_that_cannot_be_prepared_is_tried_again(forge: TaskForge) 
     calls: list[int] = []
     bring_about = forge._declared.bring_about
 
-    async def once_broken(engine: Any, project: int) -> None:
+    async def once_broken(engine: Any, project: int, since: int = 0) -> int:
         calls.append(1)
         if len(calls) == 1:
             raise ConnectionError("away")
-        await bring_about(engine, project)
+        return await bring_about(engine, project, since)
 
     forge._declared.bring_about = once_broken  # type: ignore[method-assign]
     with pytest.raises(ConnectionError):
         await forge.engine()
     async with forge:
         assert "default" in await _queues(forge)
+
+
+async def test_an_engine_that_refuses_to_open_is_closed(forge: TaskForge) -> None:
+    class Refusing:
+        closed = False
+
+        async def open(self) -> None:
+            raise StoreUnavailable("not now")
+
+        async def close(self) -> None:
+            self.closed = True
+
+    engine = Refusing()
+    forge.use(forge.connections(lambda: engine))  # type: ignore[arg-type, return-value]
+    with pytest.raises(StoreUnavailable, match="not now"):
+        await forge.engine()
+    assert engine.closed
+
+
+async def test_a_job_by_the_text_of_its_id(settings: dict[str, Any]) -> None:
+    async with TaskForge(**settings) as forge:
+
+        @forge.job(queue="later")
+        async def work() -> None: ...
+
+        known = await work.options(delay=60).enqueue()
+        assert (await forge.get(str(known.id))).id == known.id
+        handle = forge.handle(str(known.id))
+        assert (handle.id, await handle.status()) == (known.id, "scheduled")
+        await forge.cancel(str(known.id), "not wanted")
+        assert (await forge.wait(str(known.id))).reason == "not wanted"
+        for wrong in ("17", 17, None, known):
+            for ask in (forge.get, forge.wait, forge.cancel):
+                with pytest.raises(Invalid, match=r"job: is .*, not the id of a job; use a handle's id"):
+                    await ask(wrong)  # type: ignore[arg-type]
+            with pytest.raises(Invalid, match="not the id of a job"):
+                forge.handle(wrong)  # type: ignore[arg-type]
 
 
 async def _queues(forge: TaskForge) -> dict[str, Queue]:

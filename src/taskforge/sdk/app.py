@@ -18,7 +18,7 @@ from taskforge.operations.upkeep import Upkeep
 from taskforge.sdk.connections import Connections
 from taskforge.sdk.crew import Crew
 from taskforge.sdk.declared import Declared, DeclaredQueues
-from taskforge.sdk.handles import JobHandle
+from taskforge.sdk.handles import JobHandle, id_of
 from taskforge.sdk.jobs import ClassHandler, Job, JobDecorator, JobFunction, Options, handler_of
 from taskforge.settings import Settings
 from taskforge.storage.engine import Engine, Transactional
@@ -68,7 +68,7 @@ class TaskForge:
         dead_letter_queue: str | None = None,
         **settings: Any,
     ) -> None:
-        """Declare a queue: made, or brought to these settings, when the application connects. Settings not named stay."""
+        """Declare a queue: made, or brought to these settings, when the app next uses its store. Settings not named stay."""
         self._declared.add(Declared(name, description, priority, dead_letter_queue, settings))
 
     def job(
@@ -135,7 +135,7 @@ class TaskForge:
 
     def connections(self, make: Callable[[], Engine]) -> Connections:
         """Connections of this app to another store, for `use`."""
-        return Connections(make, lambda engine: self._declared.bring_about(engine, engine.home))
+        return Connections(make, self._declared)
 
     def use(self, connections: Connections) -> Connections:
         """Reach jobs through these from now on; answers with what was used before. Tests put a temporary store in place so."""
@@ -188,21 +188,27 @@ class TaskForge:
 
     # --- Looking and steering ---
 
-    async def get(self, job: UUID) -> StoredJob:
+    def handle(self, job: UUID | str) -> JobHandle[Any]:
+        """A handle on a job that was enqueued elsewhere: in another request, by another process. Its result is plain JSON."""
+        return JobHandle(self, id_of(job))
+
+    async def get(self, job: UUID | str) -> StoredJob:
+        job = id_of(job)
         engine = await self.engine()
         found = await engine.get([engine.home], [job])
         if not found:
             raise NotFound("job", str(job))
         return found[0]
 
-    async def wait(self, job: UUID) -> StoredJob:
+    async def wait(self, job: UUID | str) -> StoredJob:
         """The job once it has ended."""
-        return await self._connections.wait(job)
+        return await self._connections.wait(id_of(job))
 
-    async def cancel(self, job: UUID, reason: str = "cancelled by request") -> Changed:
+    async def cancel(self, job: UUID | str, reason: str = "cancelled by request") -> Changed:
         return await self.change(job, CancelJob(reason))
 
-    async def change(self, job: UUID, verb: JobChange) -> Changed:
+    async def change(self, job: UUID | str, verb: JobChange) -> Changed:
+        job = id_of(job)
         engine = await self.engine()
         return await operations.change(engine, [engine.home], job, verb)
 

@@ -2,43 +2,47 @@
 
 import asyncio
 import weakref
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from uuid import UUID
 
 from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.job import Job
+from taskforge.sdk.declared import DeclaredQueues
 from taskforge.sdk.handles import Waiter
 from taskforge.storage.engine import Engine
 
 
 class Connections:
-    def __init__(self, make: Callable[[], Engine], prepare: Callable[[Engine], Awaitable[None]]) -> None:
-        """`make` gives an engine that is not open yet; `prepare` is done once with each that was opened."""
+    def __init__(self, make: Callable[[], Engine], declared: DeclaredQueues) -> None:
+        """`make` gives an engine that is not open yet; each that was opened gets the queues that are declared."""
         self._make = make
-        self._prepare = prepare
-        self._engines: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Engine] = weakref.WeakKeyDictionary()
+        self._declared = declared
+        # With the number of declarations that were brought about in each.
+        self._engines: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Engine, int]] = weakref.WeakKeyDictionary()
         self._opening: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = weakref.WeakKeyDictionary()
         self._waiters: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Waiter] = weakref.WeakKeyDictionary()
 
     async def engine(self) -> Engine:
-        """The engine of this event loop, opened when first asked for."""
+        """The engine of this event loop, opened when first asked for; what was declared since then is brought about."""
         loop = asyncio.get_running_loop()
-        engine = self._engines.get(loop)
-        if engine is not None:
-            return engine
+        found = self._engines.get(loop)
+        if found is not None and found[1] == self._declared.count:
+            return found[0]
         async with self._opening.setdefault(loop, asyncio.Lock()):
-            engine = self._engines.get(loop)
-            if engine is None:
-                engine = self._make()
+            found = self._engines.get(loop)
+            if found is not None:
+                engine, brought_about = found
+                self._engines[loop] = engine, await self._declared.bring_about(engine, engine.home, brought_about)
+                return engine
+            engine = self._make()
+            try:
                 await engine.open()
-                try:
-                    await self._prepare(engine)
-                except BaseException:
-                    await engine.close()
-                    raise
-                self._engines[loop] = engine
-        return engine
+                self._engines[loop] = engine, await self._declared.bring_about(engine, engine.home)
+            except BaseException:
+                await engine.close()
+                raise
+            return engine
 
     async def wait(self, job: UUID) -> Job:
         """The job once it has ended; all who wait in this event loop share one look."""
@@ -55,14 +59,14 @@ class Connections:
         waiter = self._waiters.pop(loop, None)
         if waiter is not None:
             await waiter.close()
-        engine = self._engines.pop(loop, None)
+        engine, _ = self._engines.pop(loop, (None, 0))
         if engine is not None:
             await engine.close()
 
     async def close_all(self, blocked: asyncio.AbstractEventLoop | None = None) -> None:
         """What any event loop opened. An engine whose loop is over, or waits for this call, is closed here."""
         here = asyncio.get_running_loop()
-        for loop, engine in list(self._engines.items()):
+        for loop, (engine, _) in list(self._engines.items()):
             if loop is here:
                 await self.close()
             elif loop.is_running() and loop is not blocked:

@@ -1,4 +1,4 @@
-"""Queues that the code declares: made, or brought to what it says, when the application connects."""
+"""Queues that the code declares: made, or brought to what it says, when the application connects or next uses its connection."""
 
 import logging
 from contextlib import suppress
@@ -26,19 +26,27 @@ class Declared(msgspec.Struct, frozen=True):
 class DeclaredQueues:
     def __init__(self) -> None:
         self._queues: dict[str, Declared] = {}
+        self._numbers: dict[str, int] = {}
+        self.count = 0  # of declarations so far
 
     def add(self, queue: Declared) -> None:
         QueueSettings.parse(queue.settings)
         if queue.dead_letter_queue is not None and queue.name in self._chain(queue.dead_letter_queue):
             expected = "use a queue whose own dead letters end elsewhere"
             raise Invalid("dead_letter_queue", f"leads from {queue.name!r} back to it", expected)
-        self._queues[queue.name] = queue
         if queue.dead_letter_queue is not None:
             self.mention(queue.dead_letter_queue)
+        self._declare(queue)
 
     def mention(self, name: str) -> None:
         """A queue that must exist, whatever its settings are."""
-        self._queues.setdefault(name, Declared(name))
+        if name not in self._queues:
+            self._declare(Declared(name))
+
+    def _declare(self, queue: Declared) -> None:
+        self._queues[queue.name] = queue
+        self._numbers[queue.name] = self.count + 1
+        self.count += 1  # last: whoever sees the new count finds all that it counts
 
     def _chain(self, name: str | None) -> list[str]:
         """A queue, where its dead letters go, and where those of that one go."""
@@ -48,14 +56,18 @@ class DeclaredQueues:
             name = self._queues[name].dead_letter_queue if name in self._queues else None
         return chain
 
-    async def bring_about(self, engine: Engine, project: int) -> None:
+    async def bring_about(self, engine: Engine, project: int, since: int = 0) -> int:
+        """What was declared after the first `since` declarations. Returns how many there are now, all of them brought about."""
+        count = self.count
+        new = [queue for name, queue in list(self._queues.items()) if self._numbers[name] > since]
         # Dead letter queues first: others point to them.
         try:
-            for declared in sorted(self._queues.values(), key=lambda one: len(self._chain(one.name))):
+            for declared in sorted(new, key=lambda one: len(self._chain(one.name))):
                 await _bring_about(engine, project, declared)
         except Forbidden as error:
             # A worker's key, say: it works on what is there.
             logger.info("the declared queues are left as they are: %s", error)
+        return count
 
 
 async def _bring_about(engine: Engine, project: int, declared: Declared) -> None:

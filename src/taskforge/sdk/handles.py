@@ -84,6 +84,15 @@ class Waiter:
                 future.set_exception(StoreUnavailable("the app was closed while the job was waited for"))
 
 
+def id_of(job: UUID | str) -> UUID:
+    if isinstance(job, UUID):
+        return job
+    try:
+        return UUID(job)
+    except (ValueError, TypeError, AttributeError):
+        raise Invalid("job", f"is {job!r}, not the id of a job", "use a handle's id, or its text") from None
+
+
 class JobHandle(Generic[R]):
     __slots__ = ("_forge", "_result_type", "existed", "id")
 
