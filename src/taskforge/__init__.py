@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from taskforge.sdk.app import TaskForge
     from taskforge.sdk.handles import JobFailed, JobHandle
     from taskforge.sdk.jobs import Job, Priority
-    from taskforge.sdk.manager import CustomWorker, WorkerManager
+    from taskforge.sdk.manager import CustomWorker, IncomingJob, WorkerManager
     from taskforge.worker.context import Context, current_context
     from taskforge.worker.verdicts import Cancel, Fail, Retry, Skip, Snooze
 
@@ -21,6 +21,7 @@ _WHERE = {
     "Context": "taskforge.worker.context",
     "CustomWorker": "taskforge.sdk.manager",
     "Fail": "taskforge.worker.verdicts",
+    "IncomingJob": "taskforge.sdk.manager",
     "Invalid": "taskforge.domain.errors",
     "Job": "taskforge.sdk.jobs",
     "JobFailed": "taskforge.sdk.handles",
@@ -43,6 +44,7 @@ __all__ = [
     "Context",
     "CustomWorker",
     "Fail",
+    "IncomingJob",
     "Invalid",
     "Job",
     "JobFailed",

@@ -80,7 +80,7 @@ class Fleet:
         await self.forge.close()
         self._log.close()
 
-    def function(self, name: str) -> JobFunction[..., Any]:
+    def function(self, name: str) -> JobFunction[..., Any, ..., Any]:
         handler = self.forge.registry.get(name)
         assert handler is not None
         return JobFunction(self.forge, handler)

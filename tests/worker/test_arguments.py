@@ -118,12 +118,29 @@ def test_handlers_that_cannot_be_jobs_are_refused_where_they_are_declared(forge:
     def any_name(**values: int) -> None: ...
     def by_position(a: int, /) -> None: ...
     def strange(what: type) -> None: ...
+    def late(number: int, context: Context) -> None: ...
+    def late_too(number: int, ctx) -> None: ...  # type: ignore[no-untyped-def]
+    def method(self, to: str) -> None: ...  # type: ignore[no-untyped-def]
+    def unknown(when: "Nowhere") -> None: ...  # type: ignore[name-defined] # noqa: F821
     async def fine() -> None: ...
     def plain() -> None: ...
 
     for wrong in (many, any_name, by_position):
         with pytest.raises(Invalid, match="named parameters"):
             forge.job()(wrong)
+    for wrong in (late, late_too):
+        with pytest.raises(Invalid, match=r"has the context, \w+, behind other parameters; let the context be the first"):
+            forge.job()(wrong)
+    with pytest.raises(Invalid, match=r"method\(\): has the parameter self: .*; use a function, or a job class"):
+        forge.job()(method)
+    with pytest.raises(Invalid, match=r"unknown\(\): has an annotation with 'Nowhere', .* outside of `if TYPE_CHECKING`"):
+        forge.job()(unknown)
+    with pytest.raises(Invalid, match=r"job\(\): is given 'emails' by position; .*queue="):
+        forge.job("emails")  # type: ignore[call-overload]
+    with pytest.raises(Invalid, match=r"is given the class Colour; add job classes with @forge.add"):
+        forge.job(Colour)
+    with pytest.raises(Invalid, match="qeue: is not a known setting; did you mean 'queue'"):
+        forge.job(qeue="emails")  # type: ignore[call-overload]
     with pytest.raises(Invalid, match="use 'async' for async functions"):
         forge.job(kind="process")(fine)
     with pytest.raises(Invalid, match="plain function"):
@@ -144,6 +161,21 @@ async def test_calling_a_decorated_function_just_calls_it(forge: TaskForge) -> N
         return a + b
 
     assert (add(1, 2), add.__name__, add.__doc__) == (3, "add", "Adds.")
+
+
+async def test_the_decorator_needs_no_parentheses(forge: TaskForge) -> None:
+    @forge.job
+    async def add(ctx: Context, a: int, b: int = 1) -> int:
+        return a + b + ctx.attempt
+
+    @forge.job
+    def text(ctx: str = "payload here", *, last: str, context: str = "!") -> str:
+        return last + context
+
+    async with Sandbox(forge) as box:
+        handle, other = await add.enqueue(1, b=2), await text.enqueue(last="a")
+        await box.run()
+        assert (await handle.result(0), await other.result(0)) == (4, "a!")
 
 
 async def test_job_classes(forge: TaskForge) -> None:

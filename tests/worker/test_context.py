@@ -252,7 +252,7 @@ async def test_a_process_speaks_through_its_pipe(crew: Crew) -> None:
     assert handler is not None
     from taskforge.sdk.jobs import JobFunction
 
-    double: JobFunction[..., dict[str, int]] = JobFunction(crew.forge, handler)
+    double: JobFunction[..., dict[str, int], ..., Any] = JobFunction(crew.forge, handler)
     handle = await double.enqueue(21, note="!")
     answer = await handle.result(20)
     assert answer.doubled == 42  # type: ignore[attr-defined]

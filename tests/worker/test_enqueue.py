@@ -107,6 +107,9 @@ async def test_many_in_one_go(forge: TaskForge) -> None:
         assert [one.arguments["number"] for one in box.enqueued()] == [4, 5]
         with pytest.raises(Invalid):
             await work.enqueue_many([(1,), ("two",)])
+        for wrong in ("7", b"7", 7):
+            with pytest.raises(Invalid, match=r"calls: has b?'?7'? where the arguments of a job belong; use a tuple or a mapping"):
+                await work.enqueue_many([[3], wrong])
 
 
 async def test_waiting_for_results(forge: TaskForge) -> None:

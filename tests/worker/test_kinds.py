@@ -17,7 +17,7 @@ from tests.worker.handlers import add_to
 CANCEL_SECONDS = 2.0
 
 
-def function(crew: Crew, name: str) -> JobFunction[..., Any]:
+def function(crew: Crew, name: str) -> JobFunction[..., Any, ..., Any]:
     handler = crew.forge.registry.get(name)
     assert handler is not None
     return JobFunction(crew.forge, handler)

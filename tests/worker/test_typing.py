@@ -8,7 +8,8 @@ from pathlib import Path
 
 SNIPPET = """
 from dataclasses import dataclass
-from taskforge import Context, Job, JobHandle, TaskForge
+from typing import Any
+from taskforge import Context, CustomWorker, IncomingJob, Job, JobHandle, TaskForge
 
 forge = TaskForge("sqlite:///jobs.db")
 
@@ -30,6 +31,15 @@ def plain_with_context(ctx: Context, number: int) -> float:
     return number / 2
 
 
+@forge.job
+async def bare(to: str) -> str:
+    return to
+
+@forge.job
+def bare_with_context(ctx: Context, number: int) -> float:
+    return number / 2
+
+
 async def right() -> None:
     text: str = await (await send.enqueue("a", 2)).result(timeout=5)
     text = await (await send.enqueue(to="a")).result()
@@ -40,6 +50,20 @@ async def right() -> None:
     handles: list[JobHandle[str]] = await send.enqueue_many([("a",), {"to": "b"}])
     scripted: JobHandle[list[int]] = forge.sync(plain.enqueue(3))
     await forge.enqueue_many([send.build("a"), plain.options(priority=3).build(4)])
+    text = await (await bare.enqueue("a")).result()
+    half = await (await bare_with_context.enqueue(3)).result()
+    elsewhere: JobHandle[Any] = forge.handle(str(handle.id))
+
+
+async def called_directly(ctx: Context) -> None:
+    text: str = await send("a", count=2)
+    text = await send_with_context(ctx, "a")
+    numbers: list[int] = plain(3)
+    half: float = bare_with_context(ctx, 3)
+    await send(5)  # WRONG arg-type
+    await send_with_context("a", "b")  # WRONG arg-type
+    number: int = await bare("a")  # WRONG assignment
+    other: str = plain(3)  # WRONG assignment
 
 
 async def wrong() -> None:
@@ -56,10 +80,17 @@ async def wrong() -> None:
     number: int = await (await send.enqueue("a")).result()  # WRONG assignment
     other: str = await (await plain.enqueue(1)).result()  # WRONG assignment
     await plain.options(priorty=3).enqueue(1)  # WRONG call-arg
+    await bare.enqueue(5)  # WRONG arg-type
+    await bare_with_context.enqueue("3")  # WRONG arg-type
+    forge.job(qeue="emails")  # WRONG call-overload
+    forge.job("emails")  # WRONG call-overload
 
 
 @forge.add
 class Resize(Job):
+    queue = "images"
+    max_attempts = 4
+    height: int = 1
     width: int
 
     async def execute(self, ctx: Context) -> int:
@@ -70,16 +101,27 @@ async def classes() -> None:
     await forge.enqueue(Resize(width=3), delay=4)
     await forge.enqueue(Resize(width="3"))  # WRONG arg-type
     Resize(wide=3)  # WRONG call-arg
+    Resize(3)  # WRONG call-arg
+
+
+class Legacy(CustomWorker):
+    async def process_job(self, job: IncomingJob, ctx: Context) -> str:
+        return job.job_type
 """
+ROOT = Path(__file__).parents[2]
 
 
 def test_wrong_arguments_to_enqueue_are_errors_and_right_ones_are_not(tmp_path: Path) -> None:
     file = tmp_path / "user.py"
     file.write_text(SNIPPET)
-    source = Path(__file__).parents[2] / "src"
-    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", os.devnull, "--cache-dir", str(tmp_path), "user.py"]
-    environment = {**os.environ, "MYPYPATH": str(source)}
+    shown = re.findall(r"^```python file=(\S+)\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    for name, body in shown:
+        (tmp_path / name).write_text(body)
+    files = ["user.py", *(name for name, _ in shown)]
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", os.devnull, "--cache-dir", str(tmp_path), *files]
+    environment = {**os.environ, "MYPYPATH": str(ROOT / "src")}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=110, check=False)
     found = {(int(line), code) for line, code in re.findall(r"^user\.py:(\d+): error: .*\[(\S+)\]$", done.stdout, re.MULTILINE)}
     expected = {(number, line.rsplit(" ", 1)[1]) for number, line in enumerate(SNIPPET.split("\n"), start=1) if "# WRONG" in line}
     assert found == expected, done.stdout
+    assert not [line for line in done.stdout.splitlines() if " error: " in line and not line.startswith("user.py:")]

@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -71,38 +71,20 @@ class TaskForge:
         """Declare a queue: made, or brought to these settings, when the app next uses its store. Settings not named stay."""
         self._declared.add(Declared(name, description, priority, dead_letter_queue, settings))
 
-    def job(
-        self,
-        *,
-        queue: str = "default",
-        job_type: str | None = None,
-        kind: str | None = None,
-        priority: int = 0,
-        max_attempts: int | None = None,
-        timeout: float | None = None,
-        tags: tuple[str, ...] = (),
-        requires: Mapping[str, Any] | None = None,
-        aliases: tuple[str, ...] = (),
-    ) -> JobDecorator:
-        """Make a function the handler of a job type. Async functions run on the event loop, plain ones in threads, and
-        `kind="process"` ones in processes that can be killed. `aliases` are names it had before."""
+    @property
+    def job(self) -> JobDecorator:
+        """Make a function the handler of a job type: `@forge.job`, or with options, `@forge.job(queue="emails")`. Async functions
+        run on the event loop, plain ones in threads, and `kind="process"` ones in processes that can be killed. `aliases` are
+        names it had before."""
+        return JobDecorator(self._register)
 
-        def register(call: Callable[..., Any]) -> JobFunction[..., Any]:
-            handler = Handler(
-                call,
-                job_type=job_type or str(getattr(call, "__name__", "job")),
-                queue=queue,
-                kind=kind,
-                priority=int(priority),
-                max_attempts=max_attempts,
-                timeout=timeout,
-                tags=tags,
-                requires=requires,
-            )
-            self._add(handler, aliases)
-            return JobFunction(self, handler)
-
-        return JobDecorator(register)
+    def _register(
+        self, call: Callable[..., Any], *, job_type: str | None = None, aliases: tuple[str, ...] = (), **options: Any
+    ) -> JobFunction[..., Any, ..., Any]:
+        name = job_type or str(getattr(call, "__name__", "job"))
+        handler = Handler(call, job_type=name, **{"queue": "default", **options})
+        self._add(handler, aliases)
+        return JobFunction(self, handler)
 
     def add(self, kind: J) -> J:
         """Register a job class; also usable as a decorator."""

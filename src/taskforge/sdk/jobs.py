@@ -4,7 +4,7 @@ import enum
 import functools
 import inspect
 import operator
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from types import UnionType
 from typing import (
     TYPE_CHECKING,
@@ -13,8 +13,10 @@ from typing import (
     Concatenate,
     Generic,
     ParamSpec,
+    TypedDict,
     TypeVar,
     Union,
+    Unpack,
     dataclass_transform,
     get_args,
     get_origin,
@@ -24,6 +26,7 @@ from typing import (
 
 import msgspec
 
+from taskforge.domain import rules
 from taskforge.domain.errors import Invalid
 from taskforge.domain.job import Alike, NewJob, check_tags, new_job
 from taskforge.sdk.handles import JobHandle
@@ -33,8 +36,10 @@ from taskforge.worker.registry import Handler
 if TYPE_CHECKING:
     from taskforge.sdk.app import TaskForge
 
-P = ParamSpec("P")
-R = TypeVar("R")
+P = ParamSpec("P")  # what `enqueue` takes
+R = TypeVar("R")  # what `result` gives
+Q = ParamSpec("Q")  # what the function itself takes, the context too
+C = TypeVar("C")  # what calling it returns
 
 
 class Priority(enum.IntEnum):
@@ -112,7 +117,7 @@ class Enqueuer(Generic[P, R]):
         """One job for each tuple of positional or mapping of named arguments, all in one go."""
         encode = self.handler.encode
         payloads = [
-            encode(one, {}) if type(one) is tuple else encode((), one) if isinstance(one, Mapping) else encode(tuple(one), {})
+            encode(one, {}) if type(one) is tuple else encode((), one) if isinstance(one, Mapping) else encode(_positions(one), {})
             for one in calls
         ]
         if not payloads:
@@ -122,7 +127,15 @@ class Enqueuer(Generic[P, R]):
         return [JobHandle(forge, one.job, existed=one.existed, result_type=result_type) for one in answers]
 
 
-class JobFunction(Enqueuer[P, R]):
+def _positions(given: Any) -> tuple[Any, ...]:
+    if isinstance(given, str | bytes | bytearray) or not isinstance(given, Iterable):
+        raise Invalid(
+            "calls", f"has {given!r} where the arguments of a job belong", "use a tuple or a mapping for each job, as [(1,)]"
+        )
+    return tuple(given)
+
+
+class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
     """A decorated handler. Calling it runs the function here and now; `enqueue` has a worker run it."""
 
     def __init__(self, forge: "TaskForge", handler: Handler) -> None:
@@ -132,8 +145,8 @@ class JobFunction(Enqueuer[P, R]):
         self.__doc__ = handler.call.__doc__
         self.__module__ = handler.call.__module__
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.handler.call(*args, **kwargs)
+    def __call__(self, *args: Q.args, **kwargs: Q.kwargs) -> C:
+        return self.handler.call(*args, **kwargs)  # type: ignore[no-any-return]
 
     def options(
         self,
@@ -171,25 +184,53 @@ class JobFunction(Enqueuer[P, R]):
         return Enqueuer(self._forge, self.handler, chosen, self._result_type)
 
 
+class HandlerOptions(TypedDict, total=False):
+    """What `forge.job` takes: how the function is run, and how its jobs are enqueued unless `options` says otherwise."""
+
+    queue: str
+    job_type: str | None
+    kind: str | None
+    priority: int
+    max_attempts: int | None
+    timeout: float | None
+    tags: tuple[str, ...]
+    requires: Mapping[str, Any] | None
+    aliases: tuple[str, ...]
+
+
 class JobDecorator:
-    """What `forge.job(…)` returns. The overloads take the context out of the arguments that `enqueue` wants."""
+    """`forge.job`, and what `forge.job(…)` returns. The overloads take the context out of the arguments that `enqueue` wants."""
 
-    def __init__(self, register: Callable[[Callable[..., Any]], JobFunction[..., Any]]) -> None:
+    def __init__(self, register: Callable[..., JobFunction[..., Any, ..., Any]], **options: Any) -> None:
         self._register = register
+        self._options = options
 
     @overload
-    def __call__(self, call: Callable[Concatenate[Context, P], Awaitable[R]]) -> JobFunction[P, R]: ...
+    def __call__(
+        self, call: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
+    ) -> JobFunction[P, R, Concatenate[Context, P], Coroutine[Any, Any, R]]: ...
     @overload
-    def __call__(self, call: Callable[P, Awaitable[R]]) -> JobFunction[P, R]: ...
+    def __call__(self, call: Callable[P, Coroutine[Any, Any, R]], /) -> JobFunction[P, R, P, Coroutine[Any, Any, R]]: ...
     @overload
-    def __call__(self, call: Callable[Concatenate[Context, P], R]) -> JobFunction[P, R]: ...
+    def __call__(self, call: Callable[Concatenate[Context, P], R], /) -> JobFunction[P, R, Concatenate[Context, P], R]: ...
     @overload
-    def __call__(self, call: Callable[P, R]) -> JobFunction[P, R]: ...
-    def __call__(self, call: Callable[..., Any]) -> JobFunction[..., Any]:
-        return self._register(call)
+    def __call__(self, call: Callable[P, R], /) -> JobFunction[P, R, P, R]: ...
+    @overload
+    def __call__(self, **options: Unpack[HandlerOptions]) -> "JobDecorator": ...
+    def __call__(self, call: Any = None, **options: Any) -> Any:
+        known = tuple(HandlerOptions.__annotations__)
+        for name in options:
+            if name not in known:
+                raise rules.unknown("job()", name, known)
+        if call is None:
+            return JobDecorator(self._register, **self._options, **options)
+        if isinstance(call, type):
+            raise Invalid("job()", f"is given the class {call.__name__}", "add job classes with @forge.add")
+        if not callable(call):
+            raise Invalid("job()", f"is given {call!r} by position", "name what it is, as in @forge.job(queue=…)")
+        return self._register(call, **self._options, **options)
 
 
-@dataclass_transform(kw_only_default=True, field_specifiers=(msgspec.field,))
 class _ByName(msgspec.StructMeta):
     """Fields are given by name, those of subclasses too: they may stand in any order."""
 
@@ -197,6 +238,7 @@ class _ByName(msgspec.StructMeta):
         return super().__new__(cls, name, bases, namespace, **{"kw_only": True, **config})
 
 
+@dataclass_transform(kw_only_default=True, field_specifiers=(msgspec.field,))
 class Job(msgspec.Struct, metaclass=_ByName):
     """A job as a class: its fields are the payload, `execute` is the handler. What has no type is a setting, not a field.
 

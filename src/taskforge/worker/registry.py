@@ -91,12 +91,29 @@ def _kind(call: Callable[..., Any], kind: str | None) -> str:
 def _parameters(call: Callable[..., Any], job_type: str) -> tuple[bool, list[inspect.Parameter]]:
     """Whether the first parameter is the context, and those that the payload fills."""
     parameters = list(inspect.signature(call).parameters.values())
-    takes_context = bool(parameters) and (parameters[0].name == "ctx" or get_type_hints(call).get(parameters[0].name) is Context)
+    hints = _hints(call, job_type)
+    takes_context = bool(parameters) and (parameters[0].name == "ctx" or hints.get(parameters[0].name) is Context)
     wanted = parameters[1:] if takes_context else parameters
+    if not takes_context and wanted and wanted[0].name in ("self", "cls") and wanted[0].name not in hints:
+        problem = f"has the parameter {wanted[0].name}: it is a method, and a worker has no object to call it on"
+        raise Invalid(f"{job_type}()", problem, "use a function, or a job class")
     for parameter in wanted:
+        if hints.get(parameter.name, Context if parameter.name == "ctx" else None) is Context:
+            raise Invalid(
+                f"{job_type}()", f"has the context, {parameter.name}, behind other parameters", "let the context be the first"
+            )
         if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY):
             raise Invalid(f"{job_type}()", f"has the parameter {parameter}", "use named parameters: they become the job's payload")
     return takes_context, wanted
+
+
+def _hints(call: Callable[..., Any], job_type: str, *, include_extras: bool = False) -> dict[str, Any]:
+    try:
+        return get_type_hints(call, include_extras=include_extras)
+    except NameError as error:
+        problem = f"has an annotation with {error.name!r}, which its module does not have when it runs"
+        expected = "import it outside of `if TYPE_CHECKING`, and define it at the top level of the module"
+        raise Invalid(f"{job_type}()", problem, expected) from None
 
 
 def _positional(call: Callable[..., Any], parameters: Sequence[inspect.Parameter], *, takes_context: bool) -> Callable[..., Any]:
@@ -110,7 +127,7 @@ def _positional(call: Callable[..., Any], parameters: Sequence[inspect.Parameter
 
 def _struct(call: Callable[..., Any], job_type: str, parameters: Sequence[inspect.Parameter]) -> type[msgspec.Struct]:
     """The handler's parameters as a struct, so that one library validates and decodes them at the speed of C."""
-    hints = get_type_hints(call, include_extras=True)
+    hints = _hints(call, job_type, include_extras=True)
     fields: list[tuple[str, type] | tuple[str, type, Any]] = []
     for parameter in parameters:
         annotation = hints.get(parameter.name, Any)
