@@ -125,20 +125,22 @@ class Model:
     # --- Insert ---
 
     def insert(self, jobs: Iterable[NewJob]) -> list[Answer]:
-        return [self._insert(job, position) for position, job in enumerate(jobs)]
+        before = dict(self.idempotent)
+        return [self._insert(job, position, before) for position, job in enumerate(jobs)]
 
-    def _insert(self, job: NewJob, position: int) -> Answer:
+    def _insert(self, job: NewJob, position: int, before: dict[str, tuple[UUID, bytes, datetime]]) -> Answer:
         queue = self.queues[job.queue]
         assert job.id is not None
-        if not queue.is_active and not queue.settings.accept_while_paused:
-            return ("refused", "QueuePaused")
         if job.id in self.jobs:
             return ("existed", job.id)
+        refused = not queue.is_active and not queue.settings.accept_while_paused
         key, kept = job.idempotency_key, None
         if key is not None:
-            kept = self.idempotent.get(key)
+            kept = (before if refused else self.idempotent).get(key)
             if kept is not None and kept[2] > self.now:
                 return ("existed", kept[0]) if kept[1] == job.body_hash() else ("refused", "KeyTaken")
+        if refused:
+            return ("refused", "QueuePaused")
         holder = self.unique.get(job.unique_key or "")
         if key is not None:
             self.idempotent[key] = (holder or job.id, job.body_hash(), self.after(job.idempotency_seconds))

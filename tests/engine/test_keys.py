@@ -1,10 +1,13 @@
+from collections.abc import Awaitable, Callable
+
 import pytest
 
 from taskforge.domain.changes import CancelJob, DeleteJob, EditJob, RetryJob
-from taskforge.domain.errors import Conflict, KeyTaken
+from taskforge.domain.errors import Conflict, Invalid, KeyTaken, NotFound, QueuePaused, TaskForgeError
 from taskforge.domain.ids import IdMint
 from taskforge.domain.job import Inserted, JobStatus, NewJob, new_job
 from taskforge.domain.outcome import Cancel, DeadLetter, Fail, HandBack, Retry, Skip, Snooze, Succeed, Transition
+from taskforge.domain.queue import DeleteQueue, Queue, QueueSettings
 from tests.engine.world import ERROR, World, refusal
 
 # --- Idempotency: for a time, whatever becomes of the job ---
@@ -44,6 +47,48 @@ async def test_an_expired_key_takes_a_new_body(world: World) -> None:
     world.clock.advance(11)
     await world.enqueue(payload=2, idempotency_key="k", idempotency_seconds=10)
     refusal((await world.insert(new_job("default", "work", 1, idempotency_key="k")))[0], KeyTaken)
+
+
+async def pause(world: World, queue: Queue) -> None:
+    await world.pause(queue)
+
+
+async def allow_less(world: World, queue: Queue) -> None:
+    await world.update(queue, settings=QueueSettings(payload_limit_bytes=1))
+
+
+async def remove(world: World, queue: Queue) -> None:
+    await world.engine.change_queue(1, DeleteQueue(queue=queue.id))
+
+
+@pytest.mark.parametrize(("shut", "error"), [(pause, QueuePaused), (allow_less, Invalid), (remove, NotFound)])
+async def test_a_repetition_is_answered_whatever_the_queue_says_to_new_jobs(
+    world: World, shut: Callable[[World, Queue], Awaitable[None]], error: type[TaskForgeError]
+) -> None:
+    """Who never heard the answer would else conclude that the job was refused."""
+    queue = await world.queue("mail")
+    identifier = IdMint(lambda: int(world.clock.now().timestamp() * 1000))()
+    given = NewJob(queue="mail", job_type="work", payload=b"100", id=identifier)
+    first = await world.enqueue("mail", payload=100, idempotency_key="k", idempotency_seconds=50)
+    await world.insert(given)
+    await shut(world, queue)
+    again = new_job("mail", "work", 100, idempotency_key="k")
+    repeated, other, new, elsewhere, known = await world.insert(
+        again,
+        new_job("mail", "work", 200, idempotency_key="k"),
+        new_job("mail", "work", 100, idempotency_key="new"),
+        new_job("default", "work", 100, idempotency_key="new"),
+        given,
+    )
+    assert repeated == Inserted(first, existed=True)
+    assert refusal(other, KeyTaken).job == first
+    refusal(new, error)  # and takes no key
+    assert isinstance(elsewhere, Inserted)
+    assert not elsewhere.existed
+    assert known == Inserted(identifier, existed=True)
+    assert await world.insert(again) == [Inserted(first, existed=True)]
+    world.clock.advance(51)
+    refusal((await world.insert(again))[0], error)
 
 
 async def test_keys_belong_to_their_project(world: World) -> None:

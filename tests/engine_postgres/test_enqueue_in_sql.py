@@ -127,12 +127,16 @@ async def test_bad_input_is_refused_by_name(
 async def test_a_paused_queue_and_another_body_are_refused(
     engine: PostgresEngine, connection: asyncpg.Connection, schema: str
 ) -> None:
-    await call(connection, schema, "'emails', 'send', '1', idempotency_key => 'i'")
+    first = await call(connection, schema, "'emails', 'send', '1', idempotency_key => 'i'")
     with pytest.raises(asyncpg.PostgresError, match="different body"):
         await call(connection, schema, "'emails', 'send', '2', idempotency_key => 'i'")
     await pause(engine)
     with pytest.raises(asyncpg.PostgresError, match="paused"):
         await call(connection, schema, "'emails', 'send'")
+    with pytest.raises(asyncpg.PostgresError, match="does not exist in project 'nope'"):
+        await call(connection, schema, "'emails', 'send', '1', idempotency_key => 'i', project => 'nope'")
+    # What was stored before is the answer all the same.
+    assert await call(connection, schema, "'emails', 'send', '1', idempotency_key => 'i'") == first
 
 
 async def test_it_wakes_workers_when_the_transaction_commits(engine: PostgresEngine, postgres_url: str, schema: str) -> None:

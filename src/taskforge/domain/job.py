@@ -11,7 +11,7 @@ import msgspec
 
 from taskforge.domain import requirements, rules
 from taskforge.domain.audit import Note
-from taskforge.domain.errors import Invalid, QueuePaused, TaskForgeError
+from taskforge.domain.errors import Invalid, KeyTaken, QueuePaused, TaskForgeError
 from taskforge.domain.ids import is_job_id
 from taskforge.domain.queue import MAX_PAYLOAD_BYTES, Queue, QueueSettings
 
@@ -221,6 +221,13 @@ class Refused(msgspec.Struct, frozen=True):
     """One job of a batch that was not inserted, and the error that says why."""
 
     error: Exception
+
+
+def held(job: NewJob, holder: UUID, body: bytes | None) -> Inserted | Refused:
+    """The answer to a job whose idempotency key stands for a job that was asked for with this body."""
+    assert job.idempotency_key is not None
+    same = body == job.body_hash()
+    return Inserted(holder, existed=True) if same else Refused(KeyTaken(job.idempotency_key, holder))
 
 
 class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):

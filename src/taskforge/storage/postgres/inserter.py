@@ -176,6 +176,8 @@ class Inserter(Storer):
             catalog, by_kind = await self.targets(set(kinds), newer_than)
             targets = [by_kind[kind] for kind in kinds]
             answers, accepted = _check(jobs, targets)
+            if len(accepted) < len(jobs):
+                await self.answer_known(within, jobs, answers, again=again)
             if not accepted:
                 done = await self.value(VERSION) == catalog.version
             elif within is not None:

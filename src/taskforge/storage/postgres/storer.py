@@ -7,8 +7,8 @@ from uuid import UUID
 
 import msgspec
 
-from taskforge.domain.errors import KeyTaken, NotFound
-from taskforge.domain.job import Inserted, NewJob, Refused
+from taskforge.domain.errors import NotFound
+from taskforge.domain.job import Inserted, NewJob, Refused, held
 from taskforge.domain.queue import Queue
 from taskforge.domain.trail import Entry
 from taskforge.storage.catalog import Catalog
@@ -129,6 +129,24 @@ class Storer(Store):
                 answers[index] = Inserted(jobs[index][2], existed=True)
         return [index for index in indexes if jobs[index][2] not in known]
 
+    async def answer_known(self, within: Any | None, jobs: list[Wanted], answers: list[Any], *, again: bool) -> None:
+        """Whoever asks again for what was stored before gets that as the answer, whatever the queue says to new jobs by now."""
+        refused = [index for index, answer in enumerate(answers) if answer is not None]
+        given = [index for index in refused if again or jobs[index][1].id is not None]
+        keyed = [index for index in refused if jobs[index][1].idempotency_key is not None]
+        if not given and not keyed:
+            return
+        async with self.connection() if within is None else nullcontext(within) as connection:
+            for project in {jobs[index][0] for index in keyed}:
+                mine = [jobs[index][1].idempotency_key for index in keyed if jobs[index][0] == project]
+                rows = await connection.fetch(self.sql("key_holders"), project, mine, self.bound_now())
+                holders = {row["key"]: (row["job"], row["body"]) for row in rows}
+                for index in keyed:
+                    job = jobs[index][1]
+                    if jobs[index][0] == project and job.idempotency_key in holders:
+                        answers[index] = held(job, *holders[job.idempotency_key])
+            await self._without_known(connection, jobs, given, answers)
+
     async def _take_keys(
         self,
         connection: Any,
@@ -166,11 +184,11 @@ class Storer(Store):
                 free.append(index)
                 continue
             holder, body = holders[project, key]
-            if scope == IDEMPOTENT and body != job.body_hash():
-                answers[index] = Refused(KeyTaken(key, holder))
+            if scope == IDEMPOTENT:
+                answers[index] = held(job, holder, body)
                 continue
             answers[index] = Inserted(holder, existed=True)
-            if scope == UNIQUE and job.idempotency_key is not None:
+            if job.idempotency_key is not None:
                 # The idempotency key was taken for a job that will not exist: it stands for the holder instead.
                 await connection.execute(self.sql("hand_over_key"), project, job.idempotency_key, holder)
         return free

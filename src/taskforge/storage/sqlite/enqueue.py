@@ -6,9 +6,9 @@ from typing import Any
 from uuid import UUID
 
 from taskforge.domain import trail
-from taskforge.domain.errors import KeyTaken, NotFound, TaskForgeError
+from taskforge.domain.errors import NotFound, TaskForgeError
 from taskforge.domain.ids import uuid_from_bytes, uuid_from_int
-from taskforge.domain.job import Alike, Inserted, NewJob, Refused, refusal
+from taskforge.domain.job import Alike, Inserted, NewJob, Refused, held, refusal
 from taskforge.domain.queue import Queue
 from taskforge.storage.catalog import Catalog
 from taskforge.storage.sqlite import codec
@@ -91,6 +91,8 @@ class Enqueuer:
 
     def insert(self, jobs: Sequence[NewJob]) -> list[Answer]:
         answers, accepted = self._check(jobs)
+        if len(accepted) < len(jobs):
+            self._answer_known(jobs, answers)
         if any(job.id is not None for _, job, _ in accepted):
             accepted = self._without_known(accepted, answers)
         if any(job.unique_key is not None or job.idempotency_key is not None for _, job, _ in accepted):
@@ -146,13 +148,26 @@ class Enqueuer:
                 kind.lane = lane
         return answers, accepted
 
+    def _answer_known(self, jobs: Sequence[NewJob], answers: list[Answer | None]) -> None:
+        """Whoever asks again for what was stored before gets that as the answer, whatever the queue says to new jobs by now."""
+        refused = [(index, job) for index, job in enumerate(jobs) if answers[index] is not None]
+        once = self._holders(IDEMPOTENT, [job.idempotency_key for _, job in refused])
+        known = self._known([job.id for _, job in refused if job.id is not None])
+        for index, job in refused:
+            if job.id is not None and job.id.bytes in known:
+                answers[index] = Inserted(job.id, existed=True)
+            elif job.idempotency_key is not None and job.idempotency_key in once:
+                answers[index] = held(job, *once[job.idempotency_key])
+
+    def _known(self, ids: list[UUID]) -> set[bytes]:
+        rows = self._transaction.execute(sql("known_ids"), (codec.ids(ids), codec.positions(len(ids)))) if ids else ()
+        return {identifier for (identifier,) in rows}
+
     def _without_known(
         self, accepted: list[tuple[int, NewJob, Kind]], answers: list[Answer | None]
     ) -> list[tuple[int, NewJob, Kind]]:
         """Answer for ids that are already stored: an insert may be repeated after a lost answer."""
-        given = [job.id for _, job, _ in accepted if job.id is not None]
-        rows = self._transaction.execute(sql("known_ids"), (codec.ids(given), codec.positions(len(given)))).fetchall()
-        known = {identifier for (identifier,) in rows}
+        known = self._known([job.id for _, job, _ in accepted if job.id is not None])
         fresh = []
         for index, job, kind in accepted:
             if job.id is not None and job.id.bytes in known:
@@ -175,16 +190,14 @@ class Enqueuer:
         identified = []
         for index, job, kind in accepted:
             once_key, unique_key = job.idempotency_key, job.unique_key
-            body = None if once_key is None else job.body_hash()
             if once_key is not None and once_key in once:
-                holder, held_body = once[once_key]
-                same = held_body == body
-                answers[index] = Inserted(holder, existed=True) if same else Refused(KeyTaken(once_key, holder))
+                answers[index] = held(job, *once[once_key])
                 continue
             # A job that is not made because another holds its unique key: its idempotency key stands for the holder.
             existing = None if unique_key is None else unique.get(unique_key)
             identifier = existing[0] if existing else (job.id or self._transaction.mint())
             if once_key is not None:
+                body = job.body_hash()
                 once[once_key] = (identifier, body)
                 until = self._now + codec.span(job.idempotency_seconds)
                 taken.append((self._project, IDEMPOTENT, once_key, identifier.bytes, body, until))

@@ -413,20 +413,8 @@ begin
         raise exception 'requires: is a %; use an object such as {"gpu": true}', jsonb_typeof(requires) using errcode = '22023';
     end if;
     select p.number into owner from taskforge.projects p where p.name = project order by p.number limit 1;
-    select q.number, q.is_active, coalesce((q.settings ->> 'accept_while_paused')::boolean, false) as accepts,
-        coalesce((q.settings ->> 'payload_limit_bytes')::int, 262144) as payload_limit,
-        coalesce((q.settings ->> 'max_retries')::int + 1, 3) as budget
-    into target from taskforge.queues q where q.project = owner and q.name = queue and q.deleted_at is null;
-    if target.number is null then
-        raise exception 'queue % does not exist in project %', quote_literal(queue), quote_literal(project) using errcode = '22023',
-            hint = 'Queues declared in code are created when the application starts.';
-    elsif not target.is_active and not target.accepts then
-        raise exception 'queue % is paused and does not accept jobs; resume it or set accept_while_paused', quote_literal(queue) using errcode = '55000';
-    elsif octet_length(payload::text) > target.payload_limit then
-        raise exception 'payload: takes % bytes as JSON; queue % allows %', octet_length(payload::text), quote_literal(queue), target.payload_limit
-            using errcode = '22023';
-    end if;
-    if idempotency_key is not null then
+    -- Before the queue is looked at: a repetition is answered whatever the queue says to new jobs by now.
+    if idempotency_key is not null and owner is not null then
         body := sha256(convert_to(jsonb_build_array(queue, job_type, payload, priority, max_attempts, run_at, tags, requires, unique_key)::text, 'UTF8'));
         insert into taskforge.keys as k (project, scope, key, job, body, until)
         values (owner, 1, idempotency_key, job, body, moment + interval '1 day')
@@ -441,6 +429,19 @@ begin
         elsif holder <> job then
             return holder;
         end if;
+    end if;
+    select q.number, q.is_active, coalesce((q.settings ->> 'accept_while_paused')::boolean, false) as accepts,
+        coalesce((q.settings ->> 'payload_limit_bytes')::int, 262144) as payload_limit,
+        coalesce((q.settings ->> 'max_retries')::int + 1, 3) as budget
+    into target from taskforge.queues q where q.project = owner and q.name = queue and q.deleted_at is null;
+    if target.number is null then
+        raise exception 'queue % does not exist in project %', quote_literal(queue), quote_literal(project) using errcode = '22023',
+            hint = 'Queues declared in code are created when the application starts.';
+    elsif not target.is_active and not target.accepts then
+        raise exception 'queue % is paused and does not accept jobs; resume it or set accept_while_paused', quote_literal(queue) using errcode = '55000';
+    elsif octet_length(payload::text) > target.payload_limit then
+        raise exception 'payload: takes % bytes as JSON; queue % allows %', octet_length(payload::text), quote_literal(queue), target.payload_limit
+            using errcode = '22023';
     end if;
     if unique_key is not null then
         insert into taskforge.keys as k (project, scope, key, job) values (owner, 0, unique_key, job)
