@@ -206,14 +206,6 @@ async def test_an_unknown_incarnation_must_register(worker: httpx.AsyncClient) -
     await call(worker, "claim", 409, incarnation=str(uuid4()))
 
 
-async def test_a_quota_of_workers_is_kept(api: Api, worker: httpx.AsyncClient, root: httpx.AsyncClient) -> None:
-    await root.patch("/api/v1/projects/default", json={"quota": {"workers": 1}})
-    await started(worker)
-    answer = await worker.post("/api/v1/worker/register", json={"name": "one too many"})
-    assert answer.status_code == 429
-    assert int(answer.headers["retry-after"]) >= 1
-
-
 async def test_a_heartbeat_renews_for_as_long_as_was_registered(api: Api, worker: httpx.AsyncClient) -> None:
     incarnation = (await call(worker, "register", 201, name="patient", lease_seconds=600))["incarnation"]
 

@@ -9,6 +9,7 @@ import pytest
 from taskforge.domain.access import KEY_PERMISSIONS, Permission, Role
 from taskforge.domain.audit import Note
 from taskforge.domain.errors import Conflict, NotFound
+from taskforge.domain.job import new_job
 from taskforge.domain.queue import CreateQueue
 from taskforge.domain.tenancy import ApiKey, Organization, Quota
 from taskforge.storage.cabinet import Step
@@ -52,17 +53,32 @@ async def test_an_organization_brings_a_project_and_names_are_unique(directory: 
 
 async def test_a_reservation_says_which_quota_has_no_room(directory: Directory, clock: Clock) -> None:
     quota = Quota(enqueue_per_minute=5, payload_bytes_per_minute=100)
-    turn = clock.now().replace(second=0, microsecond=0) + timedelta(minutes=1)
-    assert await directory.reserve(1, 2, 60, quota) is None
+    minute = clock.now().replace(second=0, microsecond=0)
+    turn = minute + timedelta(minutes=1)
+    assert await directory.reserve(1, 2, 60, quota) == minute
     assert await directory.reserve(1, 1, 41, quota) == Exceeded("payload_bytes_per_minute", turn)
     assert await directory.reserve(1, 4, 10, quota) == Exceeded("enqueue_per_minute", turn)
     assert await directory.reserve(1, 1, 101, quota) == Exceeded("payload_bytes_per_minute", turn)
     assert await directory.reserve(1, 6, 1, quota) == Exceeded("enqueue_per_minute", turn)
-    assert await directory.reserve(1, 3, 40, quota) is None  # what was refused was not counted
+    assert await directory.reserve(1, 3, 40, quota) == minute  # what was refused was not counted
     assert await directory.reserve(1, 1, 0, quota) == Exceeded("enqueue_per_minute", turn)
     assert await directory.reserve(1, 0, 1, quota) == Exceeded("payload_bytes_per_minute", turn)
+    await directory.release(1, minute, 1, 20)
+    assert await directory.reserve(1, 1, 20, quota) == minute
     clock.advance(60)
-    assert await directory.reserve(1, 5, 100, quota) is None
+    assert await directory.reserve(1, 5, 100, quota) == turn
+    await directory.release(1, minute, 1, 20)  # of a minute that is over
+    assert await directory.reserve(1, 1, 0, quota) == Exceeded("enqueue_per_minute", turn + timedelta(minutes=1))
+
+
+async def test_known_keys_are_those_that_stand_for_a_job(directory: Directory, engine: Any, clock: Clock) -> None:
+    await engine.change_queue(1, CreateQueue(name="mail"))
+    for key, seconds in (("k1", 10.0), ("k2", 100.0), ("k9999", 100.0)):
+        await engine.insert(1, [new_job("mail", "send", idempotency_key=key, idempotency_seconds=seconds, unique_key="k3")])
+    clock.advance(11)
+    asked = [f"k{number}" for number in range(10_000)]  # as many as one call may have
+    assert await directory.known_keys(1, asked) == {"k2", "k9999"}
+    assert await directory.known_keys(2, asked) == frozenset()
 
 
 async def test_projects_and_their_quotas(directory: Directory, engine: Any) -> None:

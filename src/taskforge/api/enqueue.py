@@ -216,10 +216,7 @@ async def create_many(
 
 
 async def _insert(caller: Caller, project: Project, jobs: Sequence[NewJob]) -> list[Inserted | Refused]:
-    if not jobs:
-        return []
-    await caller.backend.quotas.admit(project, jobs)
-    return await caller.backend.engine.insert(project.number, jobs)
+    return await caller.backend.quotas.insert(project, jobs) if jobs else []
 
 
 def _bulk_error(index: int, error: Exception) -> BulkError:

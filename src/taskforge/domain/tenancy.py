@@ -30,8 +30,8 @@ class Quota(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tru
     payload_bytes_per_minute: int | None = None
 
     @property
-    def is_unlimited(self) -> bool:
-        return self == Quota()
+    def limits_jobs(self) -> bool:
+        return self != Quota(workers=self.workers)
 
 
 class Project(msgspec.Struct, frozen=True):

@@ -1,15 +1,38 @@
 """What a project may use. A project without a quota costs nothing here."""
 
+import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime
 
-from taskforge.domain.errors import Invalid
-from taskforge.domain.job import NewJob
+from taskforge.domain.errors import Invalid, StoreUnavailable, TaskForgeError
+from taskforge.domain.job import Inserted, NewJob, Refused
 from taskforge.domain.tenancy import Project, Quota, QuotaExceeded
-from taskforge.storage.directory import Directory
+from taskforge.domain.worker import NewWorker, Registered
+from taskforge.storage.directory import Directory, Exceeded
 from taskforge.storage.engine import Engine
 
 COUNT_SECONDS = 1.0
+
+
+class Room:
+    """What was taken of a quota and is not used after all."""
+
+    def __init__(self, jobs: int, size: int) -> None:
+        self.jobs = jobs
+        self.size = size
+
+
+class Waiting:
+    """A project's jobs that wait: counted at most once a second; in between, what comes through this server is added."""
+
+    def __init__(self) -> None:
+        self.counting = asyncio.Lock()
+        self.counted_at = float("-inf")
+        self.jobs = 0
+        self.under_way = 0  # admitted, and perhaps not stored yet: a count may have missed them
 
 
 class Quotas:
@@ -17,47 +40,117 @@ class Quotas:
         self._engine = engine
         self._directory = directory
         self._monotonic = monotonic
-        self._waiting: dict[int, tuple[float, int]] = {}  # counted when, how many, with what came through here since
+        self._waiting: defaultdict[int, Waiting] = defaultdict(Waiting)
+        self._registering: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    async def admit(self, project: Project, jobs: Sequence[NewJob]) -> None:
-        """Raises `QuotaExceeded` when these jobs are more than the project may have."""
-        quota = project.quota
-        if quota.is_unlimited:
-            return
-        await self._admit_rate(project.number, quota, jobs)
-        if quota.pending_jobs is not None:
-            waiting = await self._count(project.number) + len(jobs)
-            if waiting > quota.pending_jobs:
-                raise QuotaExceeded("pending_jobs", quota.pending_jobs, 5)
-            self._waiting[project.number] = (self._waiting[project.number][0], waiting)
+    # --- Jobs ---
 
-    async def _admit_rate(self, project: int, quota: Quota, jobs: Sequence[NewJob]) -> None:
-        if quota.enqueue_per_minute is None and quota.payload_bytes_per_minute is None:
-            return
-        size = sum(len(job.payload) for job in jobs)
-        for name, asked, most in (
-            ("enqueue_per_minute", len(jobs), quota.enqueue_per_minute),
-            ("payload_bytes_per_minute", size, quota.payload_bytes_per_minute),
+    async def insert(self, project: Project, jobs: Sequence[NewJob]) -> list[Inserted | Refused]:
+        """As the engine does. Raises `QuotaExceeded` when these jobs are more than the project may have, without those that are
+        repetitions of what was stored before."""
+        if not project.quota.limits_jobs:
+            return await self._engine.insert(project.number, jobs)
+        try:
+            return await self._insert(project, jobs, jobs)
+        except (Invalid, QuotaExceeded):
+            keys = {job.idempotency_key for job in jobs if job.idempotency_key is not None}
+            known = await self._directory.known_keys(project.number, keys) if keys else frozenset()
+            if not known:
+                raise
+            return await self._insert(project, jobs, [job for job in jobs if job.idempotency_key not in known])
+
+    async def _insert(self, project: Project, jobs: Sequence[NewJob], new: Sequence[NewJob]) -> list[Inserted | Refused]:
+        size = _size(new)
+        async with self.room(project, len(new), size) as unused:
+            answers = await self._engine.insert(project.number, jobs)
+            pairs = zip(jobs, answers, strict=True)
+            stored = [job for job, answer in pairs if type(answer) is Inserted and not answer.existed]
+            unused.jobs, unused.size = max(0, len(new) - len(stored)), max(0, size - _size(stored))
+        return answers
+
+    @asynccontextmanager
+    async def room(self, project: Project, jobs: int, size: int) -> AsyncIterator[Room]:
+        """Take room for so many new jobs with so many bytes of payload. What the block says is unused is given back, all of it when
+        it is refused."""
+        quota, minute = project.quota, None
+        most_waiting = quota.pending_jobs if jobs else None
+        if most_waiting is not None:
+            await self._admit_waiting(project.number, jobs, most_waiting)
+        unused = Room(jobs, size)
+        try:
+            minute = await self._admit_rate(project.number, quota, jobs, size)
+            unused.jobs, unused.size = 0, 0
+            yield unused
+        except StoreUnavailable:
+            raise  # what was sent may be stored all the same
+        except TaskForgeError:
+            unused.jobs, unused.size = jobs, size
+            raise
+        finally:
+            if most_waiting is not None:
+                waiting = self._waiting[project.number]
+                waiting.under_way -= jobs
+                waiting.jobs -= unused.jobs
+            if minute is not None and (unused.jobs or unused.size):
+                with suppress(StoreUnavailable):
+                    await self._directory.release(project.number, minute, unused.jobs, unused.size)
+
+    async def _admit_waiting(self, project: int, jobs: int, most: int) -> None:
+        waiting = self._waiting[project]
+        async with waiting.counting:
+            if self._monotonic() - waiting.counted_at > COUNT_SECONDS:
+                asked_at = self._monotonic()
+                stats = await self._engine.stats([project])
+                waiting.jobs = sum(one.pending + one.scheduled for one in stats) + waiting.under_way
+                waiting.counted_at = asked_at
+            if waiting.jobs + jobs > most:
+                raise QuotaExceeded("pending_jobs", most, 5)
+            waiting.jobs += jobs
+            waiting.under_way += jobs
+
+    async def _admit_rate(self, project: int, quota: Quota, jobs: int, size: int) -> datetime | None:
+        """The minute that they are counted in; None where nothing is."""
+        if not jobs:
+            quota = Quota(payload_bytes_per_minute=quota.payload_bytes_per_minute if size else None)
+        field, taking = ("jobs", "take") if jobs else ("payload", "takes")
+        for name, asked, most, problem in (
+            ("enqueue_per_minute", jobs, quota.enqueue_per_minute, f"are {jobs:,} in one call"),
+            ("payload_bytes_per_minute", size, quota.payload_bytes_per_minute, f"{taking} {size:,} bytes in one call"),
         ):
             if most is not None and asked > most:
-                raise Invalid(
-                    "jobs", f"are {asked:,} in one call, more than the quota {name} of {most:,} ever allows", "send fewer"
-                )
-        exceeded = await self._directory.reserve(project, len(jobs), size, quota)
-        if exceeded is not None:
-            seconds = max(1.0, (exceeded.until - await self._engine.now()).total_seconds())
-            raise QuotaExceeded(exceeded.quota, getattr(quota, exceeded.quota), seconds)
+                raise Invalid(field, f"{problem}, more than the quota {name} of {most:,} ever allows", "send less")
+        if quota.enqueue_per_minute is None and quota.payload_bytes_per_minute is None:
+            return None
+        counted = await self._directory.reserve(project, jobs, size, quota)
+        if isinstance(counted, Exceeded):
+            seconds = max(1.0, (counted.until - await self._engine.now()).total_seconds())
+            raise QuotaExceeded(counted.quota, getattr(quota, counted.quota), seconds)
+        return counted
 
-    async def _count(self, project: int) -> int:
-        """Counted at most once a second; in between, what came through this server is added. Others' are seen a second later."""
-        found = self._waiting.get(project)
-        if found is None or self._monotonic() - found[0] > COUNT_SECONDS:
-            counted = self._monotonic()
-            stats = await self._engine.stats([project])
-            found = self._waiting[project] = (counted, sum(one.pending + one.scheduled for one in stats))
-        return found[1]
+    # --- Workers ---
 
-    async def admit_worker(self, project: Project) -> None:
+    async def register(self, project: Project, worker: NewWorker, lease_seconds: float) -> Registered:
+        """As the engine does. Whoever holds a lease counts, heard of or not, healthy or not."""
         most = project.quota.workers
-        if most is not None and sum(one.accepts_jobs for one in await self._engine.workers([project.number])) >= most:
-            raise QuotaExceeded("workers", most, 30)
+        if most is None:
+            return await self._engine.register(project.number, worker, lease_seconds)
+        async with self._registering[project.number]:
+            leases = await self._leases(project.number)
+            if len(leases) >= most:
+                raise QuotaExceeded("workers", most, min(30, *leases))
+            registered = await self._engine.register(project.number, worker, lease_seconds)
+            if len(await self._leases(project.number)) > most:
+                # Another server registered one meanwhile. Each looks after its own is stored, so at least the later one steps back.
+                await self._engine.deregister(registered.incarnation)
+                raise QuotaExceeded("workers", most, 1)
+            return registered
+
+    async def _leases(self, project: int) -> list[float]:
+        """How many seconds are left of each."""
+        now = await self._engine.now()
+        left = [(one.lease_until - now).total_seconds() for one in await self._engine.workers([project])]
+        return [seconds for seconds in left if seconds > 0]
+
+
+def _size(jobs: Sequence[NewJob]) -> int:
+    return sum([len(job.payload) for job in jobs])

@@ -73,9 +73,8 @@ class WorkerDesk:
     # --- Being known ---
 
     async def register(self, project: Project, worker: NewWorker, lease_seconds: float) -> Registered:
-        await self._quotas.admit_worker(project)
         lease = self._lease(lease_seconds)
-        registered = await self._engine.register(project.number, worker, lease)
+        registered = await self._quotas.register(project, worker, lease)
         self._remember(Enrolled(registered.incarnation, registered.worker, project.number, _kind(project.number, worker), lease))
         return registered
 

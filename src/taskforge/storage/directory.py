@@ -1,5 +1,6 @@
 """Organizations, projects with their quotas, users, memberships and invitations. Every change leaves its audit entry with it."""
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from functools import partial
 from uuid import UUID
@@ -40,6 +41,10 @@ class Exceeded(msgspec.Struct, frozen=True):
 class _Used(msgspec.Struct, frozen=True):
     jobs: int
     bytes: int
+
+
+class _Key(msgspec.Struct, frozen=True):
+    key: str
 
 
 class Directory:
@@ -149,8 +154,8 @@ class Directory:
             ]
         )
 
-    async def reserve(self, project: int, jobs: int, size: int, quota: Quota) -> Exceeded | None:
-        """Count jobs about to be enqueued against the present minute. None when there is room."""
+    async def reserve(self, project: int, jobs: int, size: int, quota: Quota) -> datetime | Exceeded:
+        """Count jobs about to be enqueued against the present minute, which comes back when there is room."""
         now = await self._cabinet.now()
         minute = now.replace(second=0, microsecond=0)
         statement = """
@@ -164,7 +169,7 @@ class Directory:
         if jobs <= most[0] and size <= most[1]:
             answers = await self._cabinet.write([Step(statement, (project, minute, jobs, size, *most))])
             if answers[0]:
-                return None
+                return minute
             usage = "select jobs, bytes from taskforge.quota_usage where project = $1 and since = $2"
             found = await self._cabinet.look(_Used, usage, project, minute)
             if not found:
@@ -172,6 +177,20 @@ class Directory:
             used = found[0]
         name = "enqueue_per_minute" if used.jobs + jobs > most[0] else "payload_bytes_per_minute"
         return Exceeded(name, minute + timedelta(minutes=1))
+
+    async def release(self, project: int, minute: datetime, jobs: int, size: int) -> None:
+        """What was reserved in this minute and not enqueued is no part of it any more."""
+        statement = "update taskforge.quota_usage set jobs = jobs - $3, bytes = bytes - $4 where project = $1 and since = $2"
+        await self._cabinet.write([Step(statement, (project, minute, jobs, size))])
+
+    async def known_keys(self, project: int, keys: Collection[str]) -> frozenset[str]:
+        """Which of these idempotency keys stand for a job."""
+        places = ", ".join(f"${place}" for place in range(3, len(keys) + 3))
+        statement = f"""
+            select key from taskforge.keys
+            where project = $1 and scope = 1 and (until is null or until > $2) and key in ({places})"""
+        found = await self._cabinet.look(_Key, statement, project, await self._cabinet.now(), *keys)
+        return frozenset(one.key for one in found)
 
     # --- Users ---
 

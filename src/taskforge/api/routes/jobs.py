@@ -143,7 +143,7 @@ async def get_job(caller: NamedDependency[Caller], job_id: FromPath[UUID]) -> Jo
     "/jobs/{job_id:uuid}",
     permission=Permission.JOB_WRITE,
     tags=["Jobs"],
-    responses=responses(404, 409, 410, 413),
+    responses=responses(404, 409, 410, 413, 429),
     request_max_body_size=8 * 1024 * 1024,
 )
 async def edit_job(caller: NamedDependency[Caller], job_id: FromPath[UUID], data: JSONBody[JobEdit]) -> JobView:
@@ -269,7 +269,10 @@ def _filter(where: Matching) -> JobFilter:
 async def _change(caller: Caller, job_id: UUID, verb: JobChange, action: str) -> JobChanged:
     check_change(verb)
     job = await caller.job(job_id)
-    changed: Changed = await change(caller.backend.engine, [job.project], job_id, verb, note=caller.note(action))
+    project = await caller.backend.tenants.numbered(job.project)
+    size = len(verb.payload or b"") if isinstance(verb, EditJob) else 0
+    async with caller.backend.quotas.room(project, 0, size):
+        changed: Changed = await change(caller.backend.engine, [job.project], job_id, verb, note=caller.note(action))
     return JobChanged(changed.job, changed.status, changed.note)
 
 

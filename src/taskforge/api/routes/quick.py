@@ -70,7 +70,7 @@ else:
 _RUN: dict[str, Any] = {"permission": Permission.WORKER_RUN, "tags": ["Worker protocol"], "responses": responses(404, 409)}
 
 
-@post("/worker/register", **_RUN)
+@post("/worker/register", **_RUN | {"responses": responses(404, 409, 429)})
 async def worker_register(data: JSONBody[Register]) -> wire.Registered:
     """Make a worker known. Its answer names the incarnation that goes into every later call."""
     raise _ANSWERED
