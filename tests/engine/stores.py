@@ -5,7 +5,7 @@ import secrets
 import sqlite3
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -127,6 +127,10 @@ class Store(ABC):
     @abstractmethod
     def make(self, clock: Ticking) -> Engine: ...
 
+    @abstractmethod
+    def when_chosen(self, engine: Any, act: Callable[[], Awaitable[object]]) -> None:
+        """Let this happen once, between the moment the engine's next prune has found old jobs and the moment it removes them."""
+
     async def open(self, clock: Ticking) -> Engine:
         engine = self.make(clock)
         self._engines.append(engine)
@@ -186,6 +190,17 @@ class SqliteStore(Store):
 
         return SqliteEngine(self.path, durable=self._durable, clock=clock)
 
+    def when_chosen(self, engine: Any, act: Callable[[], Awaitable[object]]) -> None:
+        read = engine._readers.read
+
+        async def choose(work: Any) -> Any:
+            engine._readers.read = read
+            found = await read(work)
+            await act()
+            return found
+
+        engine._readers.read = choose
+
 
 class PostgresProbe(Probe):
     def __init__(self, url: str, schema: str) -> None:
@@ -237,6 +252,18 @@ class PostgresStore(Store):
         from taskforge.storage.postgres.engine import PostgresEngine
 
         return PostgresEngine(self.url, schema=self.schema, clock=clock, walled=self._walled)
+
+    def when_chosen(self, engine: Any, act: Callable[[], Awaitable[object]]) -> None:
+        fetch = engine.fetch
+
+        async def choose(name: str, *arguments: Any) -> Any:
+            found = await fetch(name, *arguments)
+            if name == "prunable" and found:
+                engine.fetch = fetch
+                await act()
+            return found
+
+        engine.fetch = choose
 
     async def close(self) -> None:
         await super().close()

@@ -1,12 +1,15 @@
 """Pruning: old history goes with all its rows, and whatever is unfinished or recent stays."""
 
-from taskforge.domain.changes import CancelJob
-from taskforge.domain.errors import Gone, NotFound
-from taskforge.domain.ids import IdMint
-from taskforge.domain.job import JobStatus, new_job
+import pytest
+
+from taskforge.domain.changes import CancelJob, Changed, RetryJob
+from taskforge.domain.errors import Gone, KeyTaken, NotFound
+from taskforge.domain.ids import IdMint, job_of
+from taskforge.domain.job import Inserted, JobStatus, new_job
 from taskforge.domain.log import Level, NewLine
-from taskforge.domain.outcome import Succeed
-from tests.engine.world import World, refusal
+from taskforge.domain.outcome import Fail, Succeed
+from taskforge.storage.engine import Engine
+from tests.engine.world import ERROR, World, ids, refusal
 
 DAY = 86_400.0
 
@@ -63,6 +66,47 @@ async def test_pruning_in_slices_says_whether_there_is_more(world: World) -> Non
     assert await world.engine.get([1], jobs) == []
     assert (await world.stats()).total == 0
     assert (await world.engine.prune(30, 10)).jobs == 0
+
+
+@pytest.mark.parametrize("ends", [False, True])
+async def test_a_job_that_is_retried_while_it_is_pruned_keeps_all_it_has(world: World, other: Engine, ends: bool) -> None:
+    job, fence = await world.running(payload={"to": "a"}, tags=["t"])
+    await world.engine.log([NewLine(fence, Level.INFO, "line")])
+    await world.finish(fence, Fail(ERROR, "no"))
+    old = await world.bring(JobStatus.FAILED)
+    world.clock.advance(31 * DAY)
+
+    async def retry() -> None:
+        [answer] = await other.change([1], [job], RetryJob())
+        assert isinstance(answer, Changed), answer
+        if ends:
+            await other.change([1], [job], CancelJob())
+
+    world.store.when_chosen(world.engine, retry)
+    assert (await world.engine.prune(30, 100)).jobs == 1
+    assert ids(await world.engine.get([1], [job, old])) == [job]
+    assert [await world.probe.count(table) for table in ("jobs", "executions", "logs", "job_tags")] == [1, 1, 1, 1]
+    if not ends:
+        claimed = await world.claim_one(await world.worker())
+        assert (job_of(claimed.fence), claimed.payload) == (job, b'{"to":"a"}')
+
+
+async def test_an_idempotency_key_holds_for_its_time_though_its_job_is_gone(world: World) -> None:
+    await world.queue("brief", retention_days=0.1)
+    order = new_job("brief", "work", 1, idempotency_key="order", idempotency_seconds=DAY)
+    [first] = await world.insert(order)
+    assert isinstance(first, Inserted)
+    await world.change(first.job, CancelJob())
+    world.clock.advance(0.2 * DAY)
+    assert (await world.engine.prune(30, 100)).jobs == 1
+    assert await world.insert(order) == [Inserted(first.job, existed=True)]
+    refusal((await world.insert(new_job("brief", "work", 2, idempotency_key="order")))[0], KeyTaken)
+    assert await world.engine.get([1], [first.job]) == []
+    refusal(await world.change(first.job, RetryJob()), Gone)
+    world.clock.advance(DAY)
+    [again] = await world.insert(order)
+    assert isinstance(again, Inserted)
+    assert (again.existed, await world.status(again.job)) == (False, JobStatus.PENDING)
 
 
 async def test_expired_keys_and_old_events_go_with_it(world: World) -> None:

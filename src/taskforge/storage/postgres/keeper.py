@@ -17,7 +17,7 @@ class Keeper(Reader):
     async def stage(self, limit: int) -> int:
         async with self.connection() as connection:
             status = await connection.execute(self.sql("stage"), limit, self.bound_now())
-        staged = int(status.rsplit(" ", 1)[1])
+        staged = _affected(status)
         if staged:
             self.signals.send()
         return staged
@@ -115,9 +115,10 @@ class Keeper(Reader):
                 break
             rows = await self.fetch("prunable", number, first_id_at(now - keep), now - keep, limit - count)
             if rows:
+                jobs, queues = [row["job"] for row in rows], [row["queue"] for row in rows]
                 async with self.connection() as connection:
-                    await connection.execute(self.sql("remove"), [row["job"] for row in rows], [row["queue"] for row in rows])
-            count += len(rows)
+                    status = await connection.execute(self.sql("remove"), jobs, queues, now - keep, self.bound_now())
+                count += _affected(status)
         async with self.connection() as connection:
             await connection.execute(self.sql("prune_rest"), limit, self.bound_now())
             if count:
@@ -126,3 +127,8 @@ class Keeper(Reader):
                     now - min(keeps.values()),
                 )
         return Pruned(count, more or count >= limit)
+
+
+def _affected(status: str) -> int:
+    """How many rows a statement changed, as its command tag says: "DELETE 3"."""
+    return int(status.rsplit(" ", 1)[1])

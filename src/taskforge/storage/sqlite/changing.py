@@ -178,11 +178,12 @@ def _leave_finished(transaction: Transaction, row: Any) -> bytes:
     return fence_of(uuid_from_bytes(identifier), last + 1).bytes
 
 
-def remove(transaction: Transaction, queue: int, jobs: Sequence[bytes]) -> None:
-    """All rows of finished jobs of one queue go."""
+def remove(transaction: Transaction, queue: int, jobs: Sequence[bytes], *, keys_until: int | None = None) -> None:
+    """All rows of finished jobs of one queue go, but idempotency keys promised for longer than `keys_until`, if that is given."""
     arguments = (b"".join(jobs), codec.positions(len(jobs)))
     transaction.execute(sql("remove_finished"), (*arguments, queue))
     # Row values in an IN list use only part of a key, and walk all tags of the project: one by one, then.
     transaction.executemany(sql("remove_tag"), transaction.execute(sql("tags_of"), arguments).fetchall())
-    for name in ("remove_executions", "remove_logs", "remove_keys", "remove_jobs"):
+    transaction.execute(sql("remove_keys"), (*arguments, keys_until))
+    for name in ("remove_executions", "remove_logs", "remove_jobs"):
         transaction.execute(sql(name), arguments)

@@ -1,7 +1,5 @@
 """Removes what retention no longer keeps, in slices so small that no other write waits long."""
 
-from typing import Any
-
 from taskforge.domain.ids import created_at, first_id_at, uuid_from_bytes
 from taskforge.domain.queue import DAY
 from taskforge.storage.engine import Pruned
@@ -17,8 +15,8 @@ from taskforge.storage.sqlite.transaction import Transaction
 LINES_AT_ONCE = 5_000
 OUTBOX_SECONDS = DAY
 
-Old = dict[int, list[bytes]]
-"""Finished jobs to remove, by queue."""
+Old = dict[int, tuple[int, list[bytes]]]
+"""By queue: the time before which its jobs must have finished to be removed, and jobs that did."""
 
 
 def find_old(snapshot: Snapshot, retention_days: float, limit: int) -> tuple[Old, bool]:
@@ -34,7 +32,7 @@ def find_old(snapshot: Snapshot, retention_days: float, limit: int) -> tuple[Old
         arguments = (queue.number, first_id_at(codec.moment(max(0, cutoff))).bytes, cutoff, left)
         jobs = [job for (job,) in snapshot.execute(sql("old_jobs"), arguments)]
         if jobs:
-            old[queue.number] = jobs
+            old[queue.number] = cutoff, jobs
             left -= len(jobs)
     return old, left <= 0
 
@@ -45,28 +43,24 @@ def prune(transaction: Transaction, old: Old, limit: int, *, more: bool) -> Prun
     gone = execute(sql("prune_outbox"), (transaction.now - span(OUTBOX_SECONDS), limit)).fetchall()
     if gone:
         execute("update catalog set pruned_event = max(pruned_event, ?)", max(gone))
-    jobs = [job for found in old.values() for job in found]
+    still = {queue: _still_old(transaction, queue, *found) for queue, found in old.items()}
+    jobs = [job for found in still.values() for job, _ in found]
     if not jobs:
         return Pruned(0, more=False)
     lines = execute(sql("prune_logs"), (b"".join(jobs), codec.positions(len(jobs)), LINES_AT_ONCE)).rowcount
     if lines >= LINES_AT_ONCE:
         return Pruned(0, more=True)
     ledger = Ledger(transaction, transaction.keeper.current())
-    removed = 0
-    youngest = b""
-    for queue, found in old.items():
-        arguments: tuple[Any, ...] = (b"".join(found), codec.positions(len(found)), queue)
-        # Retried since the search: it is no longer finished, and stays.
-        still = execute(sql("still_finished"), arguments).fetchall()
-        if not still:
-            continue
-        for job, status in still:
+    for queue, found in still.items():
+        for _, status in found:
             ledger.removed(queue, status)
-            youngest = max(youngest, job)
-        remove(transaction, queue, [job for job, _ in still])
-        removed += len(still)
+        remove(transaction, queue, [job for job, _ in found], keys_until=transaction.now)
     ledger.write()
-    if removed:
-        horizon = codec.micros(created_at(uuid_from_bytes(youngest))) + 1
-        execute("update catalog set pruned_before = max(coalesce(pruned_before, 0), ?)", (horizon,))
-    return Pruned(removed, more=more)
+    horizon = codec.micros(created_at(uuid_from_bytes(max(jobs)))) + 1
+    execute("update catalog set pruned_before = max(coalesce(pruned_before, 0), ?)", (horizon,))
+    return Pruned(len(jobs), more=more)
+
+
+def _still_old(transaction: Transaction, queue: int, cutoff: int, jobs: list[bytes]) -> list[tuple[bytes, int]]:
+    """Jobs with their status, without those that were retried since the search: they stay."""
+    return transaction.execute(sql("still_finished"), (b"".join(jobs), codec.positions(len(jobs)), queue, cutoff)).fetchall()

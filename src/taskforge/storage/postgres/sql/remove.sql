@@ -1,19 +1,24 @@
--- Remove every trace of finished jobs. $1 jobs · $2 their queues
+-- Remove every trace of finished jobs. $1 jobs · $2 their queues · $3 only those that finished before, and the idempotency keys they were
+-- promised stay for their time (null: all of them, with their keys) · $4 now (tests)
+-- Everything else follows from what was deleted from finished: a job that was retried since it was chosen keeps all it has.
 with unfinished as (
     delete from taskforge.finished f using unnest($1::uuid[], $2::int[]) as x (job, queue)
     where f.queue = x.queue and f.job = x.job and f.queue = any ($2::int[]) and f.job = any ($1::uuid[])
-    returning f.project, f.queue, f.status
+      and ($3::timestamptz is null or f.finished_at < $3)
+    returning f.job, f.project, f.queue, f.status
 ), tally as (
     insert into taskforge.tally_deltas (project, queue, status, count)
     select project, queue, status, -count(*) from unfinished group by 1, 2, 3
 ), unexecuted as (
-    delete from taskforge.executions where job = any ($1::uuid[])
+    delete from taskforge.executions where job = any (array(select job from unfinished))
 ), unlogged as (
-    delete from taskforge.logs where job = any ($1::uuid[])
+    delete from taskforge.logs where job = any (array(select job from unfinished))
 ), untagged as (
     delete from taskforge.job_tags t using taskforge.jobs j
-    where j.id = any ($1::uuid[]) and j.tags is not null and t.project = j.project and t.tag = any (j.tags) and t.job = j.id
+    where j.id = any (array(select job from unfinished)) and j.tags is not null
+      and t.project = j.project and t.tag = any (j.tags) and t.job = j.id
 ), unkeyed as (
-    delete from taskforge.keys where job = any ($1::uuid[])
+    delete from taskforge.keys where job = any (array(select job from unfinished))
+      and ($3::timestamptz is null or scope = 0 or until <= coalesce($4::timestamptz, statement_timestamp()))
 )
-delete from taskforge.jobs where id = any ($1::uuid[])
+delete from taskforge.jobs where id = any (array(select job from unfinished))
