@@ -5,12 +5,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import asyncpg
 import pytest
 
+from taskforge.domain.changes import CancelJob, RetryJob
 from taskforge.domain.errors import Invalid, StoreUnavailable, StoreUnsuitable
-from taskforge.domain.job import new_job
+from taskforge.domain.job import Inserted, new_job
 from taskforge.domain.outcome import Finish, Succeed
 from taskforge.domain.query import JobFilter, Page
 from taskforge.domain.queue import CreateQueue, QueueSettings
@@ -161,6 +163,81 @@ async def test_old_partitions_go_whole_and_survivors_stay(postgres_url: str, sch
         assert (stats.succeeded, stats.processing) == (0, 1)
     finally:
         await engine.close()
+
+
+class Aged:
+    """An engine whose clock can move, three jobs of one day, the first of them finished then, and the partition they are in."""
+
+    def __init__(self, url: str, schema: str) -> None:
+        self.now = datetime(2030, 1, 1, 12, tzinfo=UTC)
+        self.engine = PostgresEngine(url, schema=schema, clock=lambda: self.now)
+
+    async def begin(self) -> None:
+        await self.engine.open()
+        await partitions.make_ahead(self.engine, self.now)
+        await self.engine.change_queue(1, CreateQueue(name="emails"))
+        answers = await self.engine.insert(1, [new_job("emails", "a", number, tags=["t"]) for number in range(3)])
+        self.jobs = [answer.job for answer in answers if isinstance(answer, Inserted)]
+        await self.engine.change([1], self.jobs[:1], CancelJob())
+
+    async def later(self, days: int) -> int:
+        self.now += timedelta(days=days)
+        return (await self.engine.prune(7, 100)).jobs
+
+    async def has_partition(self) -> bool:
+        return await self.engine.value(f"select to_regclass('{self.engine.schema}.jobs_20300101') is not null")
+
+    async def left(self) -> list[UUID]:
+        [stats] = await self.engine.stats([1])
+        found = [job.id for job in await self.engine.get([1], self.jobs)]
+        assert stats.total == len(found)
+        return found
+
+
+@pytest.fixture
+async def aged(postgres_url: str, schema: str) -> AsyncIterator[Aged]:
+    made = Aged(postgres_url, schema)
+    await made.begin()
+    yield made
+    await made.engine.close()
+
+
+async def test_a_partition_that_many_survive_stays_and_its_old_jobs_go_one_by_one(
+    aged: Aged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partitions, "MOST_SURVIVORS", 1)
+    monkeypatch.setattr(partitions, "DAYS_LOOKED_AT", 100)
+    assert await aged.later(days=20) == 1
+    assert await aged.has_partition()
+    assert await aged.left() == aged.jobs[1:]
+    # Those that finished of late are survivors too.
+    await aged.engine.change([1], aged.jobs[1:], CancelJob())
+    assert await aged.later(days=1) == 0
+    assert await aged.has_partition()
+    assert await aged.left() == aged.jobs[1:]
+    assert await aged.later(days=20) == 2
+    assert not await aged.has_partition()
+    assert await aged.left() == []
+
+
+async def test_a_job_that_is_retried_before_its_partition_goes_survives(aged: Aged, monkeypatch: pytest.MonkeyPatch) -> None:
+    await aged.engine.change([1], aged.jobs[1:], CancelJob())
+    choose, chosen = partitions._choose, []
+
+    async def choose_and_retry(store: Any, connection: Any, day: str, cutoff: datetime) -> int:
+        count = await choose(store, connection, day, cutoff)
+        if day == "20300101":
+            if not chosen:
+                await aged.engine.change([1], aged.jobs[1:2], RetryJob())
+            chosen.append(count)
+        return count
+
+    monkeypatch.setattr(partitions, "_choose", choose_and_retry)
+    assert await aged.later(days=20) == 2
+    assert (chosen, await aged.has_partition(), await aged.left()) == ([0, 1], False, aged.jobs[1:2])
+    worker = await aged.engine.register(1, NewWorker(name="w"), 60)
+    [claimed] = await aged.engine.claim(Claim(worker.incarnation, 2))
+    assert claimed.payload == b"1"
 
 
 @pytest.mark.parametrize("stops", [False, True])
