@@ -8,6 +8,7 @@ from taskforge.domain.ids import IdMint, job_of
 from taskforge.domain.job import Inserted, JobStatus, new_job
 from taskforge.domain.log import Level, NewLine
 from taskforge.domain.outcome import Fail, Succeed
+from taskforge.domain.queue import QueueSettings
 from taskforge.storage.engine import Engine
 from tests.engine.world import ERROR, World, ids, refusal
 
@@ -53,6 +54,16 @@ async def test_a_queue_may_keep_its_history_shorter_or_longer(world: World) -> N
     assert [job.id for job in await world.engine.get([1], list(jobs.values()))] == [jobs["long"]]
     world.clock.advance(90 * DAY)
     assert (await world.engine.prune(30, 100)).jobs == 1
+
+
+async def test_retention_that_was_raised_elsewhere_counts(world: World, other: Engine) -> None:
+    queue = await world.queue("books", retention_days=1)
+    job = await world.bring(JobStatus.SUCCEEDED, queue="books")
+    assert (await other.prune(30, 100)).jobs == 0
+    await world.update(queue, settings=QueueSettings(retention_days=365))
+    world.clock.advance(2 * DAY)
+    assert (await other.prune(30, 100)).jobs == 0
+    assert await world.status(job) is JobStatus.SUCCEEDED
 
 
 async def test_pruning_in_slices_says_whether_there_is_more(world: World) -> None:

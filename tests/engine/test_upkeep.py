@@ -18,7 +18,9 @@ from taskforge.domain.outcome import (
     Succeed,
     TimedOut,
 )
+from taskforge.domain.queue import QueueSettings
 from taskforge.domain.worker import Sample
+from taskforge.storage.engine import Engine
 from tests.engine.world import ERROR, World
 
 # --- Staging ---
@@ -247,4 +249,28 @@ async def test_a_job_past_its_time_is_not_handed_out_by_staging(world: World) ->
     world.clock.advance(20)
     await world.engine.expire(10)
     assert await world.engine.stage(10) == 0
+    assert await world.status(job) is JobStatus.FAILED
+
+
+# --- A process that keeps the store and does nothing else ---
+
+
+async def test_a_rescuer_goes_by_settings_that_were_changed_elsewhere(world: World, other: Engine) -> None:
+    dead, main = await world.queue("dead"), await world.queue("main")
+    await lapse(world, "main", lease=10)
+    assert await other.expire(10) == 0  # it has read the catalog
+    await world.update(main, settings=QueueSettings(max_retries=0, dead_letter_queue_id=dead.id))
+    world.clock.advance(11)
+    [lapsed] = await other.lapsed(10)
+    assert (lapsed.policy.max_retries, lapsed.policy.dead_letter_queue_id) == (0, dead.id)
+
+
+async def test_expiry_goes_by_queues_that_were_changed_elsewhere(world: World, other: Engine) -> None:
+    queue = await world.queue("main")
+    job = await world.enqueue("main")
+    await world.finish((await world.claim_one(await world.worker())).fence, Skip("not mine"))
+    await world.pause(queue)
+    assert await other.expire(10) == 0
+    await world.resume(queue)
+    assert await other.expire(10) == 1
     assert await world.status(job) is JobStatus.FAILED

@@ -36,7 +36,7 @@ class PostgresEngine(Inserter, Keeper, Cabinet):
     async def change_queue(self, project: int, change: QueueChange, note: Note | None = None) -> Queue:
         queue = await super().change_queue(project, change, note)
         if isinstance(change, DeleteQueue):
-            await self.cancel_deleted(1_000)
+            await self.cancel_deleted(await self.newest_catalog(), 1_000)
         return queue
 
     def on_work(self, wake: Callable[[], None]) -> Callable[[], None]:

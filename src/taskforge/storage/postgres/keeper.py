@@ -1,5 +1,6 @@
 """Upkeep: bounded slices that any process may run at any time, each conditional on the database's clock."""
 
+from contextlib import suppress
 from datetime import timedelta
 
 import asyncpg
@@ -8,6 +9,7 @@ from taskforge.domain.changes import CancelJob, Changed, ExpireJob, JobChange
 from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.ids import epoch_of, first_id_at
 from taskforge.domain.outcome import Attempt, Crashed, DeadlinePassed, HeartbeatMissed, Outcome, TimedOut
+from taskforge.storage.catalog import Catalog
 from taskforge.storage.engine import Lapsed, Pruned
 from taskforge.storage.postgres import codec, partitions
 from taskforge.storage.postgres.reader import Reader
@@ -22,13 +24,17 @@ class Keeper(Reader):
             self.signals.send()
         return staged
 
+    async def newest_catalog(self) -> Catalog:
+        """What is remembered, if it still holds: a process that neither inserts nor claims hears of a new version nowhere else."""
+        version = await self.value("select version from taskforge.catalog")
+        catalog = await self.catalog()
+        return catalog if catalog.version == version else await self.catalog(newer_than=catalog.version)
+
     async def lapsed(self, limit: int, *, unless_within: float = 0.0) -> list[Lapsed]:
         rows = await self.fetch("lapsed", limit, self.bound_now(), unless_within)
         if not rows:
             return []
-        catalog = await self.catalog()
-        if any(row["lane"] not in catalog.lanes for row in rows):
-            catalog = await self.catalog(newer_than=catalog.version)
+        catalog = await self.newest_catalog()
         found = []
         for row in rows:
             outcome: Outcome
@@ -59,12 +65,13 @@ class Keeper(Reader):
         expired = [row for row in overdue if not row["deadline"]]
         count = await self._apply(late, ExpireJob("deadline passed"))
         count += await self._apply(expired, ExpireJob("expired"))
-        count += await self._apply(await self._skipped_by_all(limit), ExpireJob("skipped by every able worker"))
-        return count + await self.cancel_deleted(limit)
+        catalog = await self.newest_catalog()
+        skipped = await self._skipped_by_all(catalog, limit)
+        count += await self._apply(skipped, ExpireJob("skipped by every able worker"))
+        return count + await self.cancel_deleted(catalog, limit)
 
-    async def cancel_deleted(self, limit: int) -> int:
+    async def cancel_deleted(self, catalog: Catalog, limit: int) -> int:
         """Pending and scheduled jobs of deleted queues, among them those whose insert raced with the deletion."""
-        catalog = await self.catalog()
         dead = [queue.number for queue in catalog.queues.values() if queue.deleted_at is not None]
         lanes = catalog.lanes_of(dead)
         if not lanes:
@@ -80,11 +87,10 @@ class Keeper(Reader):
         answers = await self.change_standing(list({row["project"] for row in rows}), fences, list(fences), change)
         return sum(isinstance(answer, Changed) for answer in answers)
 
-    async def _skipped_by_all(self, limit: int) -> list[asyncpg.Record]:
+    async def _skipped_by_all(self, catalog: Catalog, limit: int) -> list[asyncpg.Record]:
         rows = await self.fetch("skipped", limit)
         if not rows:
             return []
-        catalog = await self.catalog()
         takers = [codec.taker(row) for row in await self.fetch("takers", self.bound_now())]
         found = []
         for row in rows:
@@ -102,13 +108,11 @@ class Keeper(Reader):
 
     async def prune(self, retention_days: float, limit: int) -> Pruned:
         now = await self.now()
-        catalog = await self.catalog()
+        catalog = await self.newest_catalog()
         keeps = {queue.number: timedelta(days=queue.settings.retention_days or retention_days) for queue in catalog.queues.values()}
-        try:
+        with suppress(StoreUnavailable):  # a lock that was not to be had; the next slice tries again
             await partitions.make_ahead(self, now)
-            count = await partitions.drop_old(self, now - max([*keeps.values(), timedelta(days=retention_days)]))
-        except StoreUnavailable:
-            count = 0  # a lock that was not to be had; the next slice tries again
+        count = await partitions.drop_old(self, now - max([*keeps.values(), timedelta(days=retention_days)]))
         more = count > 0
         for number, keep in keeps.items():
             if count >= limit:
