@@ -206,7 +206,6 @@ async def test_a_partition_that_many_survive_stays_and_its_old_jobs_go_one_by_on
     aged: Aged, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(partitions, "MOST_SURVIVORS", 1)
-    monkeypatch.setattr(partitions, "DAYS_LOOKED_AT", 100)
     assert await aged.later(days=20) == 1
     assert await aged.has_partition()
     assert await aged.left() == aged.jobs[1:]
@@ -222,19 +221,17 @@ async def test_a_partition_that_many_survive_stays_and_its_old_jobs_go_one_by_on
 
 async def test_a_job_that_is_retried_before_its_partition_goes_survives(aged: Aged, monkeypatch: pytest.MonkeyPatch) -> None:
     await aged.engine.change([1], aged.jobs[1:], CancelJob())
-    choose, chosen = partitions._choose, []
+    look, seen = partitions._survivors, []
 
-    async def choose_and_retry(store: Any, connection: Any, day: str, cutoff: datetime) -> int:
-        count = await choose(store, connection, day, cutoff)
-        if day == "20300101":
-            if not chosen:
-                await aged.engine.change([1], aged.jobs[1:2], RetryJob())
-            chosen.append(count)
-        return count
+    async def look_and_retry(*arguments: Any) -> set[UUID]:
+        seen.append(await look(*arguments))
+        if len(seen) == 1:
+            await aged.engine.change([1], aged.jobs[1:2], RetryJob())
+        return seen[-1]
 
-    monkeypatch.setattr(partitions, "_choose", choose_and_retry)
+    monkeypatch.setattr(partitions, "_survivors", look_and_retry)
     assert await aged.later(days=20) == 2
-    assert (chosen, await aged.has_partition(), await aged.left()) == ([0, 1], False, aged.jobs[1:2])
+    assert (seen, await aged.has_partition(), await aged.left()) == ([set(), {aged.jobs[1]}], False, aged.jobs[1:2])
     worker = await aged.engine.register(1, NewWorker(name="w"), 60)
     [claimed] = await aged.engine.claim(Claim(worker.incarnation, 2))
     assert claimed.payload == b"1"

@@ -1,7 +1,7 @@
 """Upkeep: bounded slices that any process may run at any time, each conditional on the database's clock."""
 
-from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
 import asyncpg
 
@@ -16,6 +16,10 @@ from taskforge.storage.postgres.reader import Reader
 
 
 class Keeper(Reader):
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._kept: dict[str, datetime] = {}
+
     async def stage(self, limit: int) -> int:
         async with self.connection() as connection:
             status = await connection.execute(self.sql("stage"), limit, self.bound_now())
@@ -110,18 +114,21 @@ class Keeper(Reader):
         now = await self.now()
         catalog = await self.newest_catalog()
         keeps = {queue.number: timedelta(days=queue.settings.retention_days or retention_days) for queue in catalog.queues.values()}
-        with suppress(StoreUnavailable):  # a lock that was not to be had; the next slice tries again
+        longest = max([*keeps.values(), timedelta(days=retention_days)])
+        try:
             await partitions.make_ahead(self, now)
-        count = await partitions.drop_old(self, now - max([*keeps.values(), timedelta(days=retention_days)]))
+            count = await partitions.drop_old(self, now, now - longest, self._kept)
+        except StoreUnavailable:
+            count = 0  # a lock that was not to be had; the next slice tries again
         more = count > 0
         for number, keep in keeps.items():
             if count >= limit:
                 break
             rows = await self.fetch("prunable", number, first_id_at(now - keep), now - keep, limit - count)
             if rows:
-                jobs, queues = [row["job"] for row in rows], [row["queue"] for row in rows]
+                jobs = [row["job"] for row in rows]
                 async with self.connection() as connection:
-                    status = await connection.execute(self.sql("remove"), jobs, queues, now - keep, self.bound_now())
+                    status = await connection.execute(self.sql("remove"), jobs, [number], now - keep, self.bound_now())
                 count += _affected(status)
         async with self.connection() as connection:
             await connection.execute(self.sql("prune_rest"), limit, self.bound_now())

@@ -4,21 +4,21 @@ A partition that is dropped may hold jobs that must stay, because they are not f
 move to the default partition first, in the same transaction.
 """
 
-import random
 import re
 from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
 import asyncpg
 
-from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.ids import first_id_at
 from taskforge.storage.postgres.connections import Connection
 from taskforge.storage.postgres.store import Store
 
 TABLES = ("jobs", "finished", "executions", "logs", "job_tags")
 DAYS_AHEAD = 3
-DAYS_LOOKED_AT = 4
+# Moving 250,000 jobs took 5 s.
 MOST_SURVIVORS = 10_000
+KEPT_FOR = timedelta(hours=1)
 _LOCK = 0x7A5F0B6F
 
 
@@ -65,59 +65,49 @@ async def _days(connection: Connection, schema: str) -> set[str]:
     return {match[1] for row in rows if (match := re.fullmatch(r"jobs_(\d{8})", row["relname"]))}
 
 
-async def drop_old(store: Store, cutoff: datetime) -> int:
-    """Drop partitions that end before the cutoff; returns how many jobs went with them. One with many survivors stays, for
-    nobody can read or write any history while they are moved: its old jobs are pruned one by one, as elsewhere."""
-    async with store.connection() as connection:
-        old = [day for day in await _days(connection, store.schema) if _end(day) <= cutoff]
-    count = 0
-    # By lot, so that those that stay cost little to look at, however many they are.
-    for day in random.sample(old, min(len(old), DAYS_LOOKED_AT)):
-        try:
-            count += await _drop(store, day, cutoff)
-        except StoreUnavailable:
-            break  # a lock that was not to be had; the next slice tries again
-    return count
-
-
-async def _drop(store: Store, day: str, cutoff: datetime) -> int:
+async def drop_old(store: Store, now: datetime, cutoff: datetime, kept: dict[str, datetime]) -> int:
+    """Drop the oldest partition that ends before the cutoff; returns how many jobs went with it. One with many survivors stays, for
+    nobody can read or write any history while they are moved: its old jobs are pruned one by one, as elsewhere. `kept` remembers
+    when such ones were looked at."""
     async with store.transaction() as connection:
         if not await connection.fetchval("select pg_try_advisory_xact_lock($1)", _LOCK):
             return 0
-        if day not in await _days(connection, store.schema):
-            return 0
         await connection.execute("set local lock_timeout = '2s'; set local statement_timeout = '5min'")
-        await connection.execute("create temporary table survivors (id uuid primary key) on commit drop")
-        if await _choose(store, connection, day, cutoff) > MOST_SURVIVORS:
-            return 0
-        parents = ", ".join(f'"{store.schema}".{table}' for table in TABLES)
-        await connection.execute(f"lock table {parents} in access exclusive mode")
-        # Again, now that none can be retried any more; what this reads was read just before.
-        if await _choose(store, connection, day, cutoff) > MOST_SURVIVORS:
-            return 0
-        return await _take_away(store, connection, day, cutoff)
+        for day in sorted(await _days(connection, store.schema)):
+            if _end(day) > cutoff:
+                break
+            if day in kept and now < kept[day] + KEPT_FOR:
+                continue
+            if len(await _survivors(store, connection, day, cutoff)) > MOST_SURVIVORS:
+                kept[day] = now
+                continue
+            parents = ", ".join(f'"{store.schema}".{table}' for table in TABLES)
+            await connection.execute(f"lock table {parents} in access exclusive mode")
+            # Again, now that none can be retried any more; what this reads was read just before.
+            survivors = await _survivors(store, connection, day, cutoff)
+            return await _drop(store, connection, day, cutoff, survivors) if len(survivors) <= MOST_SURVIVORS else 0
+    return 0
 
 
-async def _choose(store: Store, connection: Connection, day: str, cutoff: datetime) -> int:
-    """Note the jobs of a day that are not finished, or finished after the cutoff; returns how many, if they are not too many."""
+async def _survivors(store: Store, connection: Connection, day: str, cutoff: datetime) -> set[UUID]:
+    """The jobs of a day that are not finished, or finished after the cutoff; if they are too many, only so many of them."""
     low, high = first_id_at(_end(day) - timedelta(days=1)), first_id_at(_end(day))
-    places = ("ready", "waiting", "running")
-    live = " union all ".join(f"select job from taskforge.{one} where fence >= '{low}' and fence < '{high}'" for one in places)
-    late = f"select job from taskforge.finished_{day} where finished_at >= '{cutoff.isoformat()}'"
-    await connection.execute("truncate survivors")
-    count = 0
-    # Places are read by their index, whatever the planner thinks of their size; no index leads to those that finished late.
-    for scans, chosen in (("off", live), ("on", late)):
-        await connection.execute(f"set local enable_seqscan = {scans}")
-        some = f"{chosen} limit {MOST_SURVIVORS + 1 - count}"
-        # Without the lock, one may finish in between, and be found twice.
-        status = await connection.execute(store.in_schema(f"insert into survivors {some} on conflict do nothing"))
-        count += int(status.rsplit(" ", 1)[1])
-    await connection.execute("analyze survivors")
-    return count
+    places = [f"select job from taskforge.{place} where fence >= $1 and fence < $2" for place in ("ready", "waiting", "running")]
+    most = f"limit {MOST_SURVIVORS + 1}"
+    live = await connection.fetch(store.in_schema(f"{' union all '.join(places)} {most}"), low, high)
+    # No index leads to these. Places are better read by theirs, whatever the planner thinks of their size.
+    await connection.execute("set local enable_seqscan = on")
+    late = await connection.fetch(
+        store.in_schema(f"select job from taskforge.finished_{day} where finished_at >= $1 {most}"), cutoff
+    )
+    await connection.execute("set local enable_seqscan = off")
+    return {row["job"] for row in (*live, *late)}
 
 
-async def _take_away(store: Store, connection: Connection, day: str, cutoff: datetime) -> int:
+async def _drop(store: Store, connection: Connection, day: str, cutoff: datetime, survivors: set[UUID]) -> int:
+    await connection.execute("create temporary table survivors (id uuid primary key) on commit drop")
+    await connection.execute("insert into survivors select unnest($1::uuid[])", list(survivors))
+    await connection.execute("set local enable_seqscan = on; analyze survivors")
     parts = {table: f'"{store.schema}".{table}_{day}' for table in TABLES}
     for table in TABLES:
         await connection.execute(f'alter table "{store.schema}".{table} detach partition {parts[table]}')

@@ -150,7 +150,7 @@ class Steward(Finisher):
             if rows:
                 await connection.executemany(self.sql(name), rows)
         if removed:
-            jobs, queues = [facts["id"] for facts in removed], [facts["queue"] for facts in removed]
+            jobs, queues = [facts["id"] for facts in removed], list({facts["queue"] for facts in removed})
             await connection.execute(self.sql("remove"), jobs, queues, None, now)
 
     async def _place(self, connection: Connection, catalog: Catalog, job: Located, move: Place) -> JobStatus:

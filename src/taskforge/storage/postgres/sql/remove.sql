@@ -1,11 +1,10 @@
--- Remove every trace of finished jobs. $1 jobs · $2 their queues · $3 only those that finished before, and the idempotency keys they were
--- promised stay for their time (null: all of them, with their keys) · $4 now (tests)
+-- Remove every trace of finished jobs. $1 jobs · $2 the queues they are in · $3 only those that finished before this, and without
+-- idempotency keys whose time is not over (null: all of them, with their keys) · $4 now (tests)
 -- Everything else follows from what was deleted from finished: a job that was retried since it was chosen keeps all it has.
 with unfinished as (
-    delete from taskforge.finished f using unnest($1::uuid[], $2::int[]) as x (job, queue)
-    where f.queue = x.queue and f.job = x.job and f.queue = any ($2::int[]) and f.job = any ($1::uuid[])
-      and ($3::timestamptz is null or f.finished_at < $3)
-    returning f.job, f.project, f.queue, f.status
+    delete from taskforge.finished
+    where queue = any ($2::int[]) and job = any ($1::uuid[]) and ($3::timestamptz is null or finished_at < $3)
+    returning job, project, queue, status
 ), tally as (
     insert into taskforge.tally_deltas (project, queue, status, count)
     select project, queue, status, -count(*) from unfinished group by 1, 2, 3
