@@ -2,8 +2,10 @@ from uuid import uuid4
 
 import pytest
 
+from taskforge.domain.assignment import Assign
 from taskforge.domain.errors import Conflict, Invalid, LeaseLost, NotFound
 from taskforge.domain.outcome import Cancel, DeadLetter, Fail, Retry, Snooze, Succeed, Transition
+from taskforge.domain.queue import DeleteQueue
 from taskforge.domain.worker import NewWorker, Registered, Sample, UpdateWorker, Worker, WorkerStatus
 from taskforge.storage.engine import Engine
 from tests.engine.world import ERROR, World
@@ -262,3 +264,38 @@ async def test_totals_outlive_the_lives_they_tell_of(world: World) -> None:
     await world.engine.prune(1, 100)
     [total] = await world.engine.worker_totals([1])
     assert (total.worker, total.completed, total.failed) == (worker.worker, 1, 0)
+
+
+async def test_lives_that_are_long_over_are_forgotten_but_not_who_is_assigned(world: World) -> None:
+    queue, dropped = await world.queue("gpu"), await world.queue("dropped")
+    lives = [await world.worker(name, lease=10) for _ in range(3) for name in ("weekly", "gone", "idle")]
+    weekly, gone, idle = lives[:3]
+    await world.engine.change_assignment(1, Assign(queue.id, weekly.worker))
+    await world.engine.change_assignment(1, Assign(dropped.id, gone.worker))
+    await world.engine.change_queue(1, DeleteQueue(queue=dropped.id))
+    world.clock.advance(6 * 86_400)
+    await world.engine.prune(30, 100)
+    assert await world.probe.count("workers") == 9
+    world.clock.advance(2 * 86_400)
+    await world.engine.prune(30, 100)
+    assert await world.probe.count("workers") == 1
+    assert [worker.name for worker in await world.engine.workers([1])] == ["weekly"]
+    assert (await world.worker("idle")).worker != idle.worker
+    again = await world.worker("weekly")
+    assert again.worker == weekly.worker
+    job = await world.enqueue("gpu")
+    assert await world.claim_jobs(again) == [job]
+
+
+async def test_a_life_stays_while_it_holds_jobs_or_is_not_counted_yet(world: World) -> None:
+    await world.running()
+    _, fence = await world.running()
+    await world.finish(fence, Succeed())
+    world.clock.advance(30 * 86_400)
+    await world.engine.prune(60, 100)
+    assert await world.probe.count("workers") == 2
+    await world.engine.fold(100)
+    await world.engine.prune(60, 100)
+    assert await world.probe.count("workers") == 1
+    assert [total.completed for total in await world.engine.worker_totals([1])] == [1]
+    assert len(await world.engine.lapsed(10)) == 1

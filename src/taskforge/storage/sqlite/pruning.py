@@ -14,6 +14,7 @@ from taskforge.storage.sqlite.transaction import Transaction
 # Log lines that one slice removes at most; a job with more goes in a later slice.
 LINES_AT_ONCE = 5_000
 OUTBOX_SECONDS = DAY
+WORKER_SECONDS = 7 * DAY
 
 Old = dict[int, tuple[int, list[bytes]]]
 """By queue: the time before which its jobs must have finished to be removed, and jobs that did."""
@@ -40,6 +41,7 @@ def find_old(snapshot: Snapshot, retention_days: float, limit: int) -> tuple[Old
 def prune(transaction: Transaction, old: Old, limit: int, *, more: bool) -> Pruned:
     execute = transaction.execute
     transaction.executemany(sql("remove_key"), execute(sql("old_keys"), (transaction.now, limit)).fetchall())
+    execute(sql("prune_workers"), (transaction.now - span(WORKER_SECONDS), limit))
     gone = execute(sql("prune_outbox"), (transaction.now - span(OUTBOX_SECONDS), limit)).fetchall()
     if gone:
         execute("update catalog set pruned_event = max(pruned_event, ?)", max(gone))

@@ -16,5 +16,11 @@ with clock as materialized (
     from (select xact, number from events order by xact desc, number desc limit 1) e
     where (e.xact, e.number) > (c.pruned_xact, c.pruned_event)
 )
+-- The newest life of a worker that is assigned to a queue stays: by its name the worker becomes the same again.
 delete from taskforge.workers w using clock c
 where w.lease_until < c.now - interval '7 days' and not exists (select from taskforge.running r where r.worker = w.incarnation)
+  and not exists (select from taskforge.rollup_deltas d where d.worker = w.incarnation)
+  and (not exists (select from taskforge.assignments a join taskforge.queues q on q.number = a.queue
+            where a.worker = w.id and q.deleted_at is null)
+        or exists (select from taskforge.workers n where n.project = w.project and n.name = w.name
+            and (n.registered_at, n.incarnation) > (w.registered_at, w.incarnation)))

@@ -1,0 +1,11 @@
+-- Incarnations nobody asks for any more. The newest life of a worker that is assigned to a queue stays: by its name the worker becomes the
+-- same again. ?1 leases that ended before this · ?2 limit
+delete from workers where incarnation in (
+    select w.incarnation from workers w
+    where w.lease_until < ?1 and w.incarnation not in (select worker from running)
+      and w.incarnation not in (select worker from rollup_deltas where worker is not null)
+      and (w.id not in (select a.worker from assignments a join queues q on q.number = a.queue where q.deleted_at is null)
+            or exists (select 1 from workers n where n.project = w.project and n.name = w.name
+                and (n.registered_at, n.incarnation) > (w.registered_at, w.incarnation)))
+    limit ?2
+)
