@@ -146,6 +146,23 @@ async def test_a_stream_that_began_anew_would_have_gaps(api: Api, root: httpx.As
             await resumed(api, root, 60)
 
 
+async def test_a_reader_that_failed_begins_again(api: Api, root: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    events, failed = api.engine.events, asyncio.Event()
+
+    async def fault(*_: object) -> Any:
+        monkeypatch.setattr(api.engine, "events", events)
+        failed.set()
+        raise RuntimeError("a fault of the store's")
+
+    async with following(root) as stream:
+        await root.post("/api/v1/queues", json={"name": "mail"})
+        assert (await stream.next()).data["queue"] == "mail"  # from here on the reader for all of them is where the stream is
+        monkeypatch.setattr(api.engine, "events", fault)
+        await failed.wait()
+        await root.post("/api/v1/queues", json={"name": "post"})
+        assert (await stream.next(5)).data["queue"] == "post"
+
+
 async def test_everybody_hears_of_their_own_only(api: Api, root: httpx.AsyncClient, figure: Callable[[str], None]) -> None:
     other = await api.tenant("Other")
     theirs = api.client(other.key)

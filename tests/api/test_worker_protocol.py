@@ -2,12 +2,17 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
 import httpx
 import pytest
 
+from taskforge.domain.errors import StoreUnavailable
+from taskforge.domain.job import Claimed
+from taskforge.domain.outcome import Finish, Lost
+from taskforge.storage.engine import Claim
 from tests.api.conftest import Api
 
 
@@ -116,6 +121,65 @@ async def test_a_worker_that_left_gets_no_job(api: Api, worker: httpx.AsyncClien
     job = await enqueue(root)
     (given,) = (await call(worker, "claim", incarnation=other, wait_seconds=5))["jobs"]
     assert (given["job"], given["attempt"]) == (job, 1)
+
+
+async def until_waiting(api: Api, count: int) -> None:
+    async with asyncio.timeout(5):
+        while api.backend.desk.claims.waiting != count:
+            await asyncio.sleep(0.005)
+
+
+async def test_jobs_that_could_not_be_handed_back_at_once_go_back_later(
+    api: Api, worker: httpx.AsyncClient, root: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store goes away between a claim and the moment in which its worker turns out not to wait any more."""
+    impatient, other = await started(worker), await started(worker)
+    claimed, answered = asyncio.Event(), asyncio.Event()
+    claim, finish, failures = api.engine.claim, api.engine.finish, [StoreUnavailable("the store is away")]
+
+    async def slow_claim(asked: Claim) -> list[Claimed]:
+        jobs = await claim(asked)
+        if jobs:
+            claimed.set()
+            await answered.wait()
+        return jobs
+
+    async def away(finishes: Sequence[Finish], **more: Any) -> list[Lost]:
+        if failures:
+            raise failures.pop()
+        return await finish(finishes, **more)
+
+    monkeypatch.setattr(api.engine, "claim", slow_claim)
+    monkeypatch.setattr(api.engine, "finish", away)
+    waiting = asyncio.create_task(call(worker, "claim", incarnation=impatient, wait_seconds=0.5))
+    await until_waiting(api, 1)
+    job = await enqueue(root)
+    await claimed.wait()
+    assert await waiting == {"jobs": []}
+    answered.set()
+    (given,) = (await call(worker, "claim", incarnation=other, wait_seconds=10))["jobs"]
+    assert (given["job"], given["attempt"], failures) == (job, 1, [])
+
+
+async def test_a_claim_that_fails_is_told_to_its_worker_and_the_others_wait_on(
+    api: Api, worker: httpx.AsyncClient, root: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unlucky, other = await started(worker), await started(worker)
+    waiting = [asyncio.create_task(call(worker, "claim", 500, incarnation=unlucky, wait_seconds=20))]
+    await until_waiting(api, 1)
+    waiting.append(asyncio.create_task(call(worker, "claim", incarnation=other, wait_seconds=20)))
+    await until_waiting(api, 2)
+    claim = api.engine.claim
+
+    async def fault(asked: Claim) -> list[Claimed]:
+        monkeypatch.setattr(api.engine, "claim", claim)
+        raise RuntimeError("a fault of the store's")
+
+    monkeypatch.setattr(api.engine, "claim", fault)
+    job = await enqueue(root)
+    told, given = await asyncio.wait_for(asyncio.gather(*waiting), 10)
+    assert told["type"].endswith("fault")
+    assert [one["job"] for one in given["jobs"]] == [job]
 
 
 async def test_what_a_lost_answer_gave_out_goes_back(

@@ -1,11 +1,13 @@
-"""The loops of the upkeep live and end together."""
+"""The loops of the upkeep live and end together; those beside a server begin again."""
 
 import asyncio
 from pathlib import Path
 
 import pytest
 
-from taskforge.operations.upkeep import Upkeep
+from taskforge.operations import server_upkeep, upkeep
+from taskforge.operations.server_upkeep import ServerUpkeep
+from taskforge.operations.upkeep import Upkeep, lasting
 from taskforge.storage.sqlite.engine import SqliteEngine
 
 
@@ -31,3 +33,57 @@ async def test_a_loop_that_fails_takes_the_others_with_it(tmp_path: Path, monkey
         assert len(staged) == before
     finally:
         await engine.close()
+
+
+async def test_what_must_last_begins_again_and_the_log_says_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(upkeep, "FIRST_REST_SECONDS", 0.001)
+    begun, again = [0], asyncio.Event()
+
+    async def run() -> None:
+        begun[0] += 1
+        if begun[0] == 1:
+            raise RuntimeError("no such table")
+        if begun[0] == 3:
+            again.set()
+            await asyncio.Event().wait()
+
+    async with asyncio.timeout(5):
+        task = asyncio.create_task(lasting("the thing", run))
+        await again.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert [(one.levelname, one.getMessage()) for one in caplog.records] == [
+        ("ERROR", "the thing failed and begins again"),
+        ("ERROR", "the thing ended by itself and begins again"),
+    ]
+
+
+async def test_a_log_that_cannot_be_pruned_is_sealed_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "FIRST_REST_SECONDS", 0.001)
+    monkeypatch.setattr(server_upkeep, "SEAL_SECONDS", 0.001)
+    sealed, sealed_often, pruned = [0], asyncio.Event(), [0]
+
+    class Journal:
+        async def seal(self) -> int:
+            sealed[0] += 1
+            if sealed[0] == 2:
+                raise RuntimeError("no such table")
+            if sealed[0] > 5 and pruned[0] > 1:
+                sealed_often.set()
+            return 0
+
+        async def prune(self, _: float) -> int:
+            pruned[0] += 1
+            raise RuntimeError("no such table")
+
+    class Gatekeeper:
+        async def note_use(self) -> None: ...
+
+    running = asyncio.create_task(ServerUpkeep(Journal(), Gatekeeper(), audit_days=1).run())  # type: ignore[arg-type]
+    async with asyncio.timeout(5):
+        await sealed_often.wait()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)

@@ -36,6 +36,7 @@ from taskforge.api.routes import (
 )
 from taskforge.domain.errors import TaskForgeError
 from taskforge.operations.server_upkeep import ServerUpkeep
+from taskforge.operations.upkeep import lasting
 from taskforge.version import __version__
 
 # Jobs come in by the front; all else is small, and here becomes objects that take a dozen times as much.
@@ -123,13 +124,9 @@ def check_declared(handlers: Sequence[HTTPRouteHandler]) -> None:
 async def _beside(app: Litestar) -> AsyncIterator[None]:
     """What runs beside the requests: the reader of events, the audit log's seals, the keys' last use."""
     backend: Backend = app.state.backend
-    tasks = [
-        asyncio.create_task(app.state.feed.run(), name="feed"),
-        asyncio.create_task(backend.desk.claims.run(), name="waiting claims"),
-        asyncio.create_task(
-            ServerUpkeep(backend.journal, backend.gatekeeper, audit_days=backend.settings.audit_days).run(), name="server upkeep"
-        ),
-    ]
+    upkeep = ServerUpkeep(backend.journal, backend.gatekeeper, audit_days=backend.settings.audit_days)
+    beside = {"feed": app.state.feed.run, "waiting claims": backend.desk.claims.run, "server upkeep": upkeep.run}
+    tasks = [asyncio.create_task(lasting(name, run), name=name) for name, run in beside.items()]
     try:
         yield
     finally:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Hashable
 from uuid import UUID
 
-from taskforge.domain.errors import StoreUnavailable, TaskForgeError
+from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.job import Claimed
 from taskforge.domain.outcome import Finish, HandBack
 from taskforge.storage.engine import Claim, Engine
@@ -49,6 +49,7 @@ class ClaimDesk:
         self._work = asyncio.Event()
         self._heard = 0  # signals so far: what was found empty before one may not be empty after it
         self._turns = asyncio.Semaphore(AT_ONCE)
+        self._unwanted: set[UUID] = set()  # fences of jobs that nobody waits for, and that the store did not take back yet
 
     async def run(self) -> None:
         """Until cancelled: wake those who wait, by signal, and now and then without one."""
@@ -63,6 +64,7 @@ class ClaimDesk:
                     self._hear()
                 self._work.clear()
                 self._drop_empty()
+                await self.hand_back([])
                 await asyncio.gather(*(self._serve(group) for group in list(self._groups.values()) if group.waiters))
         finally:
             forget()
@@ -116,14 +118,25 @@ class ClaimDesk:
             return await asyncio.shield(asking)
         except asyncio.CancelledError:
             # The caller left, or the server stops, and the store may have given jobs already: nobody will come for them.
-            with contextlib.suppress(TaskForgeError):
+            with contextlib.suppress(Exception):
                 await self.hand_back(await asking)
             raise
 
     async def hand_back(self, jobs: list[Claimed]) -> None:
-        """Nobody is there to take them any more: another worker may, and no attempt is spent."""
-        if jobs:
-            await self._engine.finish([Finish(job.fence, HandBack("its worker did not wait for it")) for job in jobs])
+        """Nobody is there to take them any more: another worker may, and no attempt is spent. What a store that is away does not
+        take now goes with the next round; only what it fails at is left to its lease and its timeout."""
+        self._unwanted.update(job.fence for job in jobs)
+        if not self._unwanted:
+            return
+        fences = list(self._unwanted)
+        try:
+            await self._engine.finish([Finish(fence, HandBack("its worker did not wait for it")) for fence in fences])
+        except StoreUnavailable as error:
+            logger.warning("cannot hand back %d jobs, trying again: %s", len(fences), error)
+            return
+        except Exception:
+            logger.exception("cannot hand back %d jobs; they go to others when their lease or their time is over", len(fences))
+        self._unwanted.difference_update(fences)
 
     async def _serve(self, group: Group) -> None:
         async with group.serving, self._turns:
@@ -134,7 +147,7 @@ class ClaimDesk:
                 except StoreUnavailable as error:
                     logger.warning("cannot claim for waiting workers, trying again: %s", error)
                     return
-                except TaskForgeError as error:
+                except Exception as error:  # noqa: BLE001 - the one it was asked for hears of it; those behind it go on
                     self._forget(waiter)
                     if not waiter.future.done():
                         waiter.future.set_exception(error)

@@ -3,7 +3,7 @@
 import asyncio
 
 from taskforge.operations.gatekeeper import Gatekeeper
-from taskforge.operations.upkeep import every
+from taskforge.operations.upkeep import every, lasting
 from taskforge.storage.journal import SEALED_AT_ONCE, Journal
 
 SEAL_SECONDS, USE_SECONDS, PRUNE_SECONDS = 2.0, 20.0, 600.0
@@ -16,11 +16,11 @@ class ServerUpkeep:
         self._audit_days = audit_days
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Until cancelled. One that fails begins again by itself: a log that cannot be pruned is sealed all the same."""
         await asyncio.gather(
-            every(SEAL_SECONDS, self._seal),
-            every(USE_SECONDS, self._gatekeeper.note_use),
-            every(PRUNE_SECONDS, self._prune),
+            lasting("sealing the audit log", lambda: every(SEAL_SECONDS, self._seal)),
+            lasting("noting the use of keys", lambda: every(USE_SECONDS, self._gatekeeper.note_use)),
+            lasting("pruning the audit log", lambda: every(PRUNE_SECONDS, self._prune)),
         )
 
     async def _seal(self) -> None:

@@ -1,7 +1,9 @@
 """The slices that keep a store healthy: staging, rescue, expiry, folding, pruning. Any process runs them; none leads."""
 
 import asyncio
+import logging
 import random
+import time
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -10,11 +12,13 @@ from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.outcome import Finish, decide
 from taskforge.storage.engine import Engine
 
+logger = logging.getLogger("taskforge.upkeep")
 SLICE = 500
 SLICES_IN_A_ROW = 20
 FOLD_SECONDS = 5.0
 PRUNE_SECONDS = 60.0
 OFTEN = 0.7  # of an interval; its own rounds are never closer
+FIRST_REST_SECONDS, LONGEST_REST_SECONDS = 1.0, 60.0
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -83,6 +87,22 @@ async def every(seconds: float, act: Callable[[], Awaitable[object]]) -> None:
         except StoreUnavailable as error:
             await asyncio.sleep(error.retry_after)
         await asyncio.sleep(seconds * random.uniform(0.8, 1.2))
+
+
+async def lasting(name: str, run: Callable[[], Awaitable[object]]) -> None:
+    """What must not end before it is cancelled. Should it, the log says so, and it begins again, after ever longer rests."""
+    rest = FIRST_REST_SECONDS
+    while True:
+        began = time.monotonic()
+        try:
+            await run()
+            logger.error("%s ended by itself and begins again", name)
+        except Exception:
+            logger.exception("%s failed and begins again", name)
+        if time.monotonic() - began > LONGEST_REST_SECONDS:
+            rest = FIRST_REST_SECONDS
+        await asyncio.sleep(rest)
+        rest = min(LONGEST_REST_SECONDS, 2 * rest)
 
 
 async def _slices(act: Callable[[], Awaitable[int]]) -> int:
