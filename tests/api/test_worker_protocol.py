@@ -217,6 +217,67 @@ async def test_another_server_takes_the_reports_of_a_worker(
     assert (await root.get(f"/api/v1/jobs/{job}")).json()["status"] == "succeeded"
 
 
+async def test_no_payload_is_remembered_of_what_was_handed_out(
+    api: Api, worker: httpx.AsyncClient, root: httpx.AsyncClient
+) -> None:
+    await enqueue(root, payload="a-payload-to-be-found")
+    assert len((await call(worker, "claim", incarnation=await started(worker)))["jobs"]) == 1
+    assert len(api.backend.desk._given) == 1
+    assert "a-payload-to-be-found" not in repr(api.backend.desk._given)
+
+
+async def test_a_worker_that_is_silent_for_longer_than_its_lease_is_forgotten(
+    api: Api, worker: httpx.AsyncClient, root: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk, later = api.backend.desk, time.monotonic() + 70
+    dead, alive = await started(worker, lease_seconds=5), await started(worker, lease_seconds=60)
+    for incarnation in (dead, alive):
+        await enqueue(root)
+        await call(worker, "claim", incarnation=incarnation)
+    await desk.forget_ended()
+    assert len(desk._given) == 2
+    monkeypatch.setattr(desk, "_monotonic", lambda: later)
+    await desk.forget_ended()
+    assert [str(one) for one in desk._enrolled] == [alive]
+    assert [str(one.incarnation) for one in desk._given.values()] == [alive]
+
+
+async def test_what_was_handed_out_long_ago_is_looked_up(
+    api: Api, worker: httpx.AsyncClient, root: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have ended by another server. If it has not, its reports are taken as before."""
+    await enqueue(root)
+    incarnation = await started(worker, lease_seconds=600)
+    (given,) = (await call(worker, "claim", incarnation=incarnation))["jobs"]
+    desk, later = api.backend.desk, time.monotonic() + 125
+    monkeypatch.setattr(desk, "_monotonic", lambda: later)
+    await desk.forget_ended()
+    assert desk._given == {}
+    beat = {"execution": given["execution"], "progress": 0.5}
+    assert await call(worker, "progress", incarnation=incarnation, beats=[beat]) == {"lost": []}
+    assert len(desk._given) == 1, "the next report is taken without another look"
+    outcome = {"execution": given["execution"], "outcome": {"kind": "success"}}
+    assert await call(worker, "complete", incarnation=incarnation, outcomes=[outcome]) == {"lost": []}
+    assert desk._given == {}
+
+
+async def test_of_too_much_to_remember_the_oldest_goes(
+    api: Api, worker: httpx.AsyncClient, root: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from taskforge.operations import worker_desk
+
+    monkeypatch.setattr(worker_desk, "REMEMBERED_AT_MOST", 10)
+    await root.post("/api/v1/jobs/bulk", json=[{"queue": "mail", "job_type": "send"}] * 24)
+    incarnation = await started(worker)
+    given = [job for _ in range(6) for job in (await call(worker, "claim", incarnation=incarnation, limit=4))["jobs"]]
+    assert len(given) == 24
+    remembered = [str(fence) for fence in api.backend.desk._given]
+    assert 8 < len(remembered) <= 10
+    assert remembered == [one["execution"] for one in given][-len(remembered) :]
+    outcomes = [{"execution": one["execution"], "outcome": {"kind": "success"}} for one in given]
+    assert await call(worker, "complete", incarnation=incarnation, outcomes=outcomes) == {"lost": []}
+
+
 async def test_cancel_and_drain_reach_a_worker_by_heartbeat(worker: httpx.AsyncClient, root: httpx.AsyncClient) -> None:
     job = await enqueue(root)
     registered = await call(worker, "register", 201, name="drained", types=["send"])

@@ -200,7 +200,7 @@ async def test_r7_catches_a_server_without_fences(
 
 def _of_anyone(self: WorkerDesk, worker: Enrolled, fence: UUID) -> Given | None:
     """By the job alone, as most job servers go: whoever speaks of a job is believed to run it."""
-    given = [one for one in self._given.values() if job_of(one.job.fence) == job_of(fence)]
+    given = [one for one in self._given.values() if job_of(one.fence) == job_of(fence)]
     return given[-1] if given else None
 
 

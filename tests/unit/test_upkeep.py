@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,7 +83,11 @@ async def test_a_log_that_cannot_be_pruned_is_sealed_all_the_same(monkeypatch: p
     class Gatekeeper:
         async def note_use(self) -> None: ...
 
-    running = asyncio.create_task(ServerUpkeep(Journal(), Gatekeeper(), audit_days=1).run())  # type: ignore[arg-type]
+    class Desk:
+        async def forget_ended(self) -> None: ...
+
+    keeping: Any = ServerUpkeep(Journal(), Gatekeeper(), Desk(), audit_days=1)  # type: ignore[arg-type]
+    running = asyncio.create_task(keeping.run())
     async with asyncio.timeout(5):
         await sealed_often.wait()
     running.cancel()

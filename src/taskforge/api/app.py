@@ -124,7 +124,7 @@ def check_declared(handlers: Sequence[HTTPRouteHandler]) -> None:
 async def _beside(app: Litestar) -> AsyncIterator[None]:
     """What runs beside the requests: the reader of events, the audit log's seals, the keys' last use."""
     backend: Backend = app.state.backend
-    upkeep = ServerUpkeep(backend.journal, backend.gatekeeper, audit_days=backend.settings.audit_days)
+    upkeep = ServerUpkeep(backend.journal, backend.gatekeeper, backend.desk, audit_days=backend.settings.audit_days)
     beside = {"feed": app.state.feed.run, "waiting claims": backend.desk.claims.run, "server upkeep": upkeep.run}
     tasks = [asyncio.create_task(lasting(name, run), name=name) for name, run in beside.items()]
     try:

@@ -25,8 +25,11 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
     @classmethod
     def of(cls, job: Claimed, outcome: Outcome, ran: float | None) -> Self:
         """By what the claim said of the job."""
-        attempt = Attempt(job.attempt, job.max_attempts, job.crashes, epoch_of(job.fence))
-        return cls(job.fence, attempt, job.policy, outcome, ran)
+        return cls(job.fence, attempt_of(job), job.policy, outcome, ran)
+
+
+def attempt_of(job: Claimed) -> Attempt:
+    return Attempt(job.attempt, job.max_attempts, job.crashes, epoch_of(job.fence))
 
 
 async def complete(engine: Engine, ended: Sequence[Ended], chance: Callable[[], float]) -> list[UUID]:

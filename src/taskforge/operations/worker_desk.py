@@ -1,10 +1,12 @@
 """What workers ask of a server: to be known, to get jobs, to say what came of them. Each touches only what is its own, and every
 outcome is decided here."""
 
+import itertools
 import random
 import time
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -16,18 +18,21 @@ from taskforge.domain.execution import Beat
 from taskforge.domain.ids import fence_of, job_of
 from taskforge.domain.job import Claimed, JobStatus
 from taskforge.domain.log import NewLine
-from taskforge.domain.outcome import Attempt, Finish, HandBack, Outcome
+from taskforge.domain.outcome import Attempt, Finish, HandBack, Lost, Outcome
 from taskforge.domain.queue import QueueSettings
 from taskforge.domain.tenancy import Project
 from taskforge.domain.wire import MOST_AT_ONCE, MOST_WAIT_SECONDS
 from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, Worker
 from taskforge.operations.claim_desk import ClaimDesk
-from taskforge.operations.completing import Ended, complete
+from taskforge.operations.completing import Ended, attempt_of, complete
 from taskforge.operations.quotas import Quotas
 from taskforge.operations.tenants import Tenants
 from taskforge.storage.engine import Engine
 
 REMEMBERED_AT_MOST = 200_000
+# What is not remembered is looked up: of jobs that ended by another server, or with their worker, none must be kept for long.
+REMEMBERED_SECONDS = 120.0
+SILENT_SECONDS = 60.0  # beyond its lease; heartbeats may go to another server
 # Given out so long ago, a job whose worker does not know of it never reached it.
 ON_THE_WAY = timedelta(seconds=5)
 STALE_SECONDS = 2.0
@@ -40,14 +45,18 @@ class Enrolled(msgspec.Struct, frozen=True):
     identity: UUID
     project: int
     kind: Hashable
+    until: float  # by our clock: not heard of for so long, it is forgotten
     lease_seconds: float | None = None  # None: it registered with another server, or before this one started
 
 
 class Given(msgspec.Struct, frozen=True):
-    """A job that was handed out here: what deciding its outcome takes, without asking the store again."""
+    """A job in a worker's hands: what deciding its outcome takes, without asking the store again. Its payload does not."""
 
+    fence: UUID
     incarnation: UUID
-    job: Claimed
+    attempt: Attempt
+    policy: QueueSettings
+    until: float
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -58,13 +67,20 @@ class Report(msgspec.Struct, frozen=True):
 
 class WorkerDesk:
     def __init__(
-        self, engine: Engine, tenants: Tenants, quotas: Quotas, lease_seconds: float, chance: Callable[[], float] = random.random
+        self,
+        engine: Engine,
+        tenants: Tenants,
+        quotas: Quotas,
+        lease_seconds: float,
+        chance: Callable[[], float] = random.random,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._engine = engine
         self._tenants = tenants
         self._quotas = quotas
         self._lease_seconds = lease_seconds
         self._chance = chance
+        self._monotonic = monotonic
         self._enrolled: dict[UUID, Enrolled] = {}
         self._given: dict[UUID, Given] = {}
         self._assignments: dict[int, tuple[float, frozenset[UUID]]] = {}
@@ -75,20 +91,31 @@ class WorkerDesk:
     async def register(self, project: Project, worker: NewWorker, lease_seconds: float) -> Registered:
         lease = self._lease(lease_seconds)
         registered = await self._quotas.register(project, worker, lease)
-        self._remember(Enrolled(registered.incarnation, registered.worker, project.number, _kind(project.number, worker), lease))
+        kind = _kind(project.number, worker)
+        self._remember(Enrolled(registered.incarnation, registered.worker, project.number, kind, self._until(lease), lease))
         return registered
 
     async def heartbeat(self, principal: Principal, incarnation: UUID, lease_seconds: float | None, sample: Sample) -> Renewed:
         known = await self._enrol(principal, incarnation)
         lease = self._lease(known.lease_seconds if lease_seconds is None else lease_seconds)
-        if lease_seconds is not None and lease != known.lease_seconds:
-            self._remember(msgspec.structs.replace(known, lease_seconds=lease))
-        return await self._engine.renew(incarnation, lease, sample)
+        renewed = await self._engine.renew(incarnation, lease, sample)
+        named = known.lease_seconds if lease_seconds is None else lease
+        self._remember(msgspec.structs.replace(known, until=self._until(lease), lease_seconds=named))
+        return renewed
 
     async def deregister(self, principal: Principal, incarnation: UUID) -> None:
         await self._enrol(principal, incarnation)
         await self._engine.deregister(incarnation)
         self._enrolled.pop(incarnation, None)
+
+    async def forget_ended(self) -> None:
+        """Those not heard of for longer than their lease, what they were given, and what was given out too long ago."""
+        now = self._monotonic()
+        self._enrolled = {key: one for key, one in self._enrolled.items() if one.until > now}
+        self._given = {key: one for key, one in self._given.items() if one.until > now and one.incarnation in self._enrolled}
+
+    def _until(self, lease_seconds: float) -> float:
+        return self._monotonic() + lease_seconds + SILENT_SECONDS
 
     def _lease(self, seconds: float | None) -> float:
         return self._lease_seconds if seconds is None else rules.number("lease_seconds", seconds, 0.5, 3_600)
@@ -102,7 +129,8 @@ class WorkerDesk:
                 found = await self._find(await self._tenants.others(principal), incarnation)
             if found is None:
                 raise LeaseLost(f"worker incarnation {incarnation} is not registered; register again")
-            known = Enrolled(incarnation, found.id, found.project, _kind(found.project, found))
+            until = self._until(self._lease_seconds)
+            known = Enrolled(incarnation, found.id, found.project, _kind(found.project, found), until)
             self._remember(known)
         if known.project not in principal.projects:
             raise Forbidden(f"worker incarnation {incarnation} is not one that {principal.label} may touch")
@@ -112,9 +140,9 @@ class WorkerDesk:
         return next((one for one in await self._engine.workers(projects) if one.incarnation == incarnation), None)
 
     def _remember(self, worker: Enrolled) -> None:
-        if len(self._enrolled) >= REMEMBERED_AT_MOST:
-            self._enrolled.clear()
+        self._enrolled.pop(worker.incarnation, None)
         self._enrolled[worker.incarnation] = worker
+        _drop_oldest(self._enrolled)
 
     # --- Getting jobs ---
 
@@ -129,11 +157,14 @@ class WorkerDesk:
         # Assignments go by identity: whoever has some does not wait with those who have none.
         alone = worker.identity in await self._assigned(worker.project)
         jobs = await self.claims.claim(incarnation, (worker.kind, worker.identity if alone else None), limit, wait_seconds)
-        if len(self._given) > REMEMBERED_AT_MOST:
-            self._given.clear()  # whatever is reported after that is looked up
         for job in jobs:
-            self._given[job.fence] = Given(incarnation, job)
+            self._give(job.fence, incarnation, attempt_of(job), job.policy)
         return jobs
+
+    def _give(self, fence: UUID, incarnation: UUID, attempt: Attempt, policy: QueueSettings) -> Given:
+        given = self._given[fence] = Given(fence, incarnation, attempt, policy, self._monotonic() + REMEMBERED_SECONDS)
+        _drop_oldest(self._given)
+        return given
 
     async def _assigned(self, project: int) -> frozenset[UUID]:
         found = self._assignments.get(project)
@@ -156,20 +187,15 @@ class WorkerDesk:
         """Those that were not this worker's any more come back."""
         _check_many("outcomes", reports)
         worker = await self._enrol(principal, incarnation)
-        unknown = [one.fence for one in reports if self._own(worker, one.fence) is None]
-        found = await self._look_up(worker, unknown) if unknown else {}
+        held = await self._held(worker, [one.fence for one in reports])
         ended: dict[UUID, Ended] = {}
         lost: list[UUID] = []
         for one in reports:
-            given = self._own(worker, one.fence)
-            if one.fence in ended:
+            given = held.get(one.fence)
+            if given is None or one.fence in ended:
                 lost.append(one.fence)  # of two reports on one execution the first counts
-            elif given is not None:
-                ended[one.fence] = Ended.of(given.job, one.outcome, one.ran)
-            elif one.fence in found:
-                ended[one.fence] = Ended(one.fence, *found[one.fence], one.outcome, one.ran)
             else:
-                lost.append(one.fence)
+                ended[one.fence] = Ended(given.fence, given.attempt, given.policy, one.outcome, one.ran)
         lost += await complete(self._engine, list(ended.values()), self._chance)
         for fence in ended:
             self._given.pop(fence, None)
@@ -177,39 +203,38 @@ class WorkerDesk:
 
     async def beat(self, principal: Principal, incarnation: UUID, beats: Sequence[Beat]) -> list[UUID]:
         _check_many("beats", beats)
-        mine, lost = await self._sorted(principal, incarnation, [one.fence for one in beats])
-        return lost + [one.fence for one in await self._engine.beat([one for one in beats if one.fence in mine])]
+        held = await self._held(await self._enrol(principal, incarnation), [one.fence for one in beats])
+        return self._lost(beats, held, await self._engine.beat([one for one in beats if one.fence in held]))
 
     async def log(self, principal: Principal, incarnation: UUID, lines: Sequence[NewLine]) -> list[UUID]:
         _check_many("lines", lines)
-        mine, lost = await self._sorted(principal, incarnation, [one.fence for one in lines])
-        return lost + [one.fence for one in await self._engine.log([one for one in lines if one.fence in mine])]
+        held = await self._held(await self._enrol(principal, incarnation), [one.fence for one in lines])
+        return self._lost(lines, held, await self._engine.log([one for one in lines if one.fence in held]))
 
-    async def _sorted(self, principal: Principal, incarnation: UUID, fences: Sequence[UUID]) -> tuple[set[UUID], list[UUID]]:
-        """Which of these are the worker's own, and which are not."""
-        worker = await self._enrol(principal, incarnation)
-        wanted = list(dict.fromkeys(fences))
-        unknown = [fence for fence in wanted if self._own(worker, fence) is None]
-        found = await self._look_up(worker, unknown) if unknown else {}
-        lost = [fence for fence in unknown if fence not in found]
-        return set(wanted) - set(lost), lost
+    def _lost(self, told: Sequence[Beat] | Sequence[NewLine], held: dict[UUID, Given], lost: Sequence[Lost]) -> list[UUID]:
+        """Which of those told of are not the worker's, or by what the store says are not any more."""
+        for one in lost:
+            self._given.pop(one.fence, None)
+        return [*dict.fromkeys(one.fence for one in told if one.fence not in held), *(one.fence for one in lost)]
 
     def _own(self, worker: Enrolled, fence: UUID) -> Given | None:
         given = self._given.get(fence)
         return given if given is not None and given.incarnation == worker.incarnation else None
 
-    async def _look_up(self, worker: Enrolled, fences: Iterable[UUID]) -> dict[UUID, tuple[Attempt, QueueSettings]]:
-        """Handed out by another server, or before this one started: the store knows whose they are."""
-        wanted = set(fences)
+    async def _held(self, worker: Enrolled, fences: Sequence[UUID]) -> dict[UUID, Given]:
+        """Those that are this worker's. Of what another server handed out, or this one long ago, the store knows whose it is."""
+        held = {fence: given for fence in fences if (given := self._own(worker, fence)) is not None}
+        unknown = {fence for fence in fences if fence not in held}
+        if not unknown:
+            return held
         policies = {queue.name: queue.settings for queue in await self._engine.queues([worker.project])}
-        found: dict[UUID, tuple[Attempt, QueueSettings]] = {}
-        for job in await self._engine.get([worker.project], list({job_of(fence) for fence in wanted})):
+        for job in await self._engine.get([worker.project], list({job_of(fence) for fence in unknown})):
             fence = fence_of(job.id, job.epoch)  # of several that were asked for of one job, at most this one holds
-            held = fence in wanted and job.status is JobStatus.PROCESSING and job.worker == worker.incarnation
-            if held and job.queue in policies:
+            running = job.status is JobStatus.PROCESSING and job.worker == worker.incarnation
+            if fence in unknown and running and job.queue in policies:
                 attempt = Attempt(job.attempt_count, job.max_attempts, job.crash_count, job.epoch, job.cancel_requested)
-                found[fence] = (attempt, policies[job.queue])
-        return found
+                held[fence] = self._give(fence, worker.incarnation, attempt, policies[job.queue])
+        return held
 
 
 def _kind(project: int, worker: NewWorker | Worker) -> Hashable:
@@ -221,6 +246,13 @@ def _kind(project: int, worker: NewWorker | Worker) -> Hashable:
         worker.role,
         msgspec.json.encode(worker.capabilities, order="sorted"),
     )
+
+
+def _drop_oldest(remembered: dict[UUID, Any]) -> None:
+    """A tenth at once: a dict finds its first entry behind the gaps of all that went before it."""
+    if len(remembered) > REMEMBERED_AT_MOST:
+        for one in list(itertools.islice(remembered, REMEMBERED_AT_MOST // 10 + 1)):
+            del remembered[one]
 
 
 def _check_many(field: str, items: Sequence[object]) -> None:
