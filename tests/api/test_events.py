@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from taskforge.api import feed
+from taskforge.api.caller import Caller
 from taskforge.api.server import make_key
 from taskforge.domain.job import NewJob, new_job
 from taskforge.domain.outcome import Finish, Succeed
@@ -203,6 +204,23 @@ async def test_everybody_hears_of_their_own_only(api: Api, root: httpx.AsyncClie
     figure(f"events {type(api.engine).__name__}: n={sum(map(len, heard.values()))} events to 4 listeners, 0 of others' projects")
 
 
+async def test_projects_made_while_a_stream_runs_are_told_of(
+    serve: Callable[..., Awaitable[Api]], api: Api, root: httpx.AsyncClient, store_url: str
+) -> None:
+    """On another server too, which does not know of the project yet; never on a stream of one project."""
+    second = await serve(store_url)
+    there = second.client(root.headers["authorization"].removeprefix("Bearer "))
+    async with following(root) as here, following(there) as elsewhere, following(there, project="default") as bound:
+        assert (await root.post("/api/v1/projects", json={"name": "later"})).status_code == 201
+        assert (await there.get("/api/v1/projects")).status_code == 200  # what it remembers may be of before
+        for project, name in (("later", "inlater"), ("default", "after")):
+            assert (await root.post("/api/v1/queues", params={"project": project}, json={"name": name})).status_code == 201
+        for stream in (here, elsewhere):
+            told = [(await stream.next()).data for _ in range(2)]
+            assert [(one["project"], one["queue"]) for one in told] == [("later", "inlater"), ("default", "after")]
+        assert (await bound.next()).data["queue"] == "after"
+
+
 async def test_a_place_that_is_no_longer_kept_is_gone(api: Api, root: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     from taskforge.domain.errors import EventsGone
 
@@ -241,10 +259,10 @@ async def test_a_stream_that_never_asks_again_goes_on(
     """The twin."""
     from taskforge.api.routes import events
 
-    async def always(_: object) -> bool:
-        return True
+    async def always(caller: Caller) -> Caller:
+        return caller
 
-    monkeypatch.setattr(events, "_may_still", always)
+    monkeypatch.setattr(events, "_still", always)
     api = await serve(f"sqlite:///{tmp_path / 'twin.db'}")
     secret = await make_key(api.backend, "listener")
     client = api.client(secret)

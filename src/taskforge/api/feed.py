@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Self
 
 from taskforge.domain.errors import EventsGone, StoreUnavailable
@@ -16,8 +17,11 @@ KEPT = 2_000
 
 
 class Feed:
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, forget: Callable[[], None]) -> None:
+        """`forget` drops what is remembered of accounts and projects."""
         self._engine = engine
+        self._forget = forget
+        self._projects: set[int] = set()  # those that events were about
         self._kept: deque[Event] = deque(maxlen=KEPT)
         self._base: str | None = None  # the cursor before the first event that is kept
         self._head: str | None = None
@@ -74,6 +78,13 @@ class Feed:
         except TimeoutError:
             return
 
+    def meet(self, events: Sequence[Event]) -> None:
+        """A project's first event may come before this server has heard of the project: whose it is must be read anew."""
+        new = {event.project for event in events} - self._projects
+        if new:
+            self._projects |= new
+            self._forget()
+
     def behind(self, cursor: str) -> list[Event] | None:
         """What came after a cursor, if all of it is kept here."""
         if cursor == self._base:
@@ -119,6 +130,7 @@ class Follower:
                     await asyncio.sleep(error.retry_after)
                     events = []
             if events:
+                self._feed.meet(events)
                 self.cursor = events[-1].cursor
                 return events
             left = until - asyncio.get_running_loop().time()

@@ -50,21 +50,23 @@ async def stream_events(
     topic: Topic = None,
 ) -> ServerSentEvent:
     """Events of jobs, queues and workers in commit order. Last-Event-ID goes on where a stream broke; 410 if that is too old."""
-    projects = await caller.projects(project)
+    only = None if project is None else (await caller.projects(project))[0]
     follower = request.app.state.feed.follow(last_event_id)
     await follower.begin()
-    return ServerSentEvent(_messages(caller, follower, projects, topic or ""), status_code=200)
+    return ServerSentEvent(_messages(caller, follower, only, topic or ""), status_code=200)
 
 
-async def _messages(caller: Caller, follower: Any, projects: tuple[int, ...], topic: str) -> AsyncIterator[ServerSentEventMessage]:
+async def _messages(begun: Caller, follower: Any, only: int | None, topic: str) -> AsyncIterator[ServerSentEventMessage]:
     loop = asyncio.get_running_loop()
     with follower:
         yield ServerSentEventMessage(None, comment="open", retry=1_000)
         sent_at = loop.time()
         while True:
             events = await follower.next(CHECK_SECONDS)
-            if not await _may_still(caller):
+            caller = await _still(begun)
+            if caller is None:
                 return
+            projects = [one for one in caller.principal.projects if only in (None, one)]  # some are made while it runs
             names = await caller.project_names() if events else {}
             queues = {one.number: one.name for one in await caller.backend.engine.queues(projects)} if events else {}
             for event in events:
@@ -93,15 +95,15 @@ def _data(event: Event, names: dict[int, str], queues: dict[int, str]) -> str:
     return msgspec.json.encode(view).decode()
 
 
-async def _may_still(caller: Caller) -> bool:
+async def _still(caller: Caller) -> Caller | None:
     """A stream may outlive the right to read it. Asked before what came is sent; the answer is remembered for two seconds."""
     try:
         principal = await caller.backend.gatekeeper.identify(caller.credential)
     except Unauthenticated:
-        return False
+        return None
     except StoreUnavailable:
-        return True
-    return principal.permissions >= caller.principal.permissions
+        return caller
+    return msgspec.structs.replace(caller, principal=principal) if principal.permissions >= caller.principal.permissions else None
 
 
 HANDLERS = [stream_events]
