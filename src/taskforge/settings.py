@@ -57,6 +57,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     # The port of `taskforge server`
     port: int = 8080
+    # Connections that the server holds at once; streams of events and waiting claims of one credential or organization get a part
+    max_connections: int = 2_000
     # The address that users reach the server by, such as https://jobs.example.com; it makes cookies secure and links right
     public_url: str = ""
     # The key that signs tokens, at least 32 characters; without one the servers of a store share one that is kept in it
@@ -249,6 +251,7 @@ _CHECKS: dict[str, Any] = {
     "upkeep_seconds": _seconds(0.01, 60),
     "host": lambda field, value: rules.text(field, value, most=255),
     "port": lambda field, value: rules.integer(field, value, 0, 65_535),
+    "max_connections": lambda field, value: rules.integer(field, value, 40, 1_000_000),
     "public_url": _public_url,
     "secret": _secret,
     "oidc_issuer": _issuer,

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import httpx
@@ -219,6 +219,33 @@ async def test_projects_made_while_a_stream_runs_are_told_of(
             told = [(await stream.next()).data for _ in range(2)]
             assert [(one["project"], one["queue"]) for one in told] == [("later", "inlater"), ("default", "after")]
         assert (await bound.next()).data["queue"] == "after"
+
+
+async def test_nobody_can_hold_all_streams(serve: Callable[..., Awaitable[Api]], tmp_path: Any) -> None:
+    api = await serve(f"sqlite:///{tmp_path / 'api.db'}", max_connections=80)
+    keys = [api.client(await make_key(api.backend, f"k{number}")) for number in range(5)]
+    root, other = keys[0], api.client((await api.tenant("Other")).key)
+    async with AsyncExitStack() as streams:
+
+        async def refused(client: httpx.AsyncClient, limit: int, whose: str) -> None:
+            answer = await client.get("/api/v1/events")
+            assert (answer.status_code, answer.headers["content-type"]) == (429, "application/problem+json")
+            assert (answer.json()["context"], answer.headers["retry-after"]) == ({"limit": limit}, "5")
+            label = (await client.get("/api/v1/session")).json()["label"]
+            assert answer.json()["detail"].startswith(f"{whose}{label} has {limit} streams of events open on this server")
+
+        for client in keys[1:]:
+            for _ in range(2):
+                await streams.enter_async_context(following(client))
+            await refused(client, 2, "")
+        await refused(root, 8, "the organization of ")
+        async with following(other):
+            assert (await root.get("/api/v1/queues")).status_code == 200
+    async with asyncio.timeout(5):
+        while api.backend.streams._held:
+            await asyncio.sleep(0.01)
+    async with following(root):
+        pass
 
 
 async def test_a_place_that_is_no_longer_kept_is_gone(api: Api, root: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:

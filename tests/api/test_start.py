@@ -327,3 +327,28 @@ async def test_an_answer_without_a_policy_is_noticed(
     api = await serve(f"sqlite:///{tmp_path / 'twin.db'}")
     with pytest.raises(KeyError):
         check_headers(await api.client(await make_key(api.backend, "k")).get("/api/v1/queues"))
+
+
+async def test_a_full_server_says_so(serve: Callable[..., Awaitable[Api]], tmp_path: Path) -> None:
+    api = await serve(f"sqlite:///{tmp_path / 'api.db'}", max_connections=40)
+    serving = api.made.server._server
+    assert serving is not None
+    connections, port = serving.server_state.connections, httpx.URL(api.address).port
+    held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(40)]
+    async with asyncio.timeout(5):
+        while len(connections) < 40:
+            await asyncio.sleep(0.005)
+    refused = await api.client().get("/healthz", headers={"x-request-id": "mine"})
+    assert (refused.status_code, refused.headers["content-type"]) == (503, "application/problem+json")
+    assert (refused.headers["retry-after"], refused.headers["x-request-id"]) == ("2", "mine")
+    assert (refused.json()["type"], refused.json()["request_id"]) == ("urn:taskforge:problem:full", "mine")
+    check_headers(refused)
+    held.append(await asyncio.open_connection("127.0.0.1", port))
+    held[0][1].write(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+    assert b" 200 " in await held[0][0].readline()  # those who have a connection are served
+    for _, writer in held:
+        writer.close()
+    async with asyncio.timeout(5):
+        while len(connections) >= 40:
+            await asyncio.sleep(0.005)
+    assert (await api.client().get("/healthz")).status_code == 200

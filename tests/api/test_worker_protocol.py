@@ -12,6 +12,7 @@ import pytest
 from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.job import Claimed
 from taskforge.domain.outcome import Finish, Lost
+from taskforge.operations.places import Places
 from taskforge.storage.engine import Claim
 from tests.api.conftest import Api
 
@@ -180,6 +181,31 @@ async def test_a_claim_that_fails_is_told_to_its_worker_and_the_others_wait_on(
     told, given = await asyncio.wait_for(asyncio.gather(*waiting), 10)
     assert told["type"].endswith("fault")
     assert [one["job"] for one in given["jobs"]] == [job]
+
+
+async def test_nobody_can_hold_all_connections_by_waiting(
+    api: Api, worker: httpx.AsyncClient, root: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has no place to wait is told so, and still gets jobs when there are some."""
+    monkeypatch.setattr(api.backend.desk, "_waiting", Places("waiting claims", 1, 5))
+    one, another = await started(worker), await started(worker)
+    older = asyncio.create_task(call(worker, "claim", incarnation=one, wait_seconds=20))
+    await until_waiting(api, 1)
+    told = await call(worker, "claim", 429, incarnation=another, wait_seconds=20)
+    assert "1 waiting claims" in told["detail"]
+    assert (told["type"], told["context"], told["retry_after"]) == ("urn:taskforge:problem:crowded", {"limit": 1}, 5)
+    newer = asyncio.create_task(call(worker, "claim", incarnation=one, wait_seconds=20))
+    assert await older == {"jobs": []}
+    await until_waiting(api, 1)
+    job = await enqueue(root)
+    assert [given["job"] for given in (await newer)["jobs"]] == [job]
+    waiting = asyncio.create_task(call(worker, "claim", incarnation=another, wait_seconds=20))
+    await until_waiting(api, 1)
+    assert await call(worker, "claim", incarnation=another, limit=0) == {"jobs": []}
+    assert await waiting == {"jobs": []}
+    job = await enqueue(root)
+    assert [given["job"] for given in (await call(worker, "claim", incarnation=one, wait_seconds=20))["jobs"]] == [job]
+    assert not api.backend.desk._waiting._held
 
 
 async def test_what_a_lost_answer_gave_out_goes_back(

@@ -5,9 +5,9 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from taskforge.api.problems import TABLE, HeadTooLong, Stale, TooLarge, TooSlow, problem_of
+from taskforge.api.problems import TABLE, Full, HeadTooLong, Stale, TooLarge, TooSlow, problem_of
 from taskforge.client.problems import AnswerLost, ServerFault, error_of
-from taskforge.domain.access import Forbidden, Throttled, Unauthenticated
+from taskforge.domain.access import Crowded, Forbidden, Throttled, Unauthenticated
 from taskforge.domain.errors import (
     Conflict,
     EventsGone,
@@ -27,6 +27,7 @@ SAME: list[Exception] = [
     Unauthenticated(),
     Forbidden("this needs the permission job:write"),
     Throttled(60),
+    Crowded("key:tfk_1 has 50 streams of events open on this server, which is the limit; end one first", 50),
     QuotaExceeded("jobs_per_minute", 100, 12),
     Invalid("settings.tags[0]", "has 0 characters", "use 1 to 100 characters"),
     NotFound("queue", "mial", nearest="mail"),
@@ -44,6 +45,7 @@ OTHER: list[tuple[Exception, type[Exception]]] = [
     (Stale("it was changed since you read it"), Conflict),
     (TooLarge("the body is larger than 8 MiB"), Invalid),
     (HeadTooLong("the head is longer than 64 KiB"), Invalid),
+    (Full("all 2,000 connections are taken"), StoreUnavailable),
     (TooSlow("the body did not come"), StoreUnavailable),
 ]
 

@@ -11,6 +11,7 @@ from taskforge.operations.accounts import Accounts
 from taskforge.operations.gatekeeper import Gatekeeper
 from taskforge.operations.keys import Keys
 from taskforge.operations.passwords import Passwords
+from taskforge.operations.places import Places
 from taskforge.operations.quotas import Quotas
 from taskforge.operations.tenants import Tenants
 from taskforge.operations.worker_desk import WorkerDesk
@@ -43,7 +44,11 @@ class Backend:
         tokens = AccessTokens(key, clock)
         self.gatekeeper = Gatekeeper(self.directory, self.keyring, self.tenants, tokens, clock)
         self.accounts = Accounts(self.directory, self.keyring, Passwords(), tokens, key, self.forget, clock)
-        self.desk = WorkerDesk(engine, self.tenants, self.quotas, settings.lease_seconds)
+        # A thousand workers may wait with one key; of streams, each browser and program needs few.
+        most = settings.max_connections
+        waiting = Places("waiting claims", most // 2, most * 3 // 5)
+        self.streams = Places("streams of events", most // 40, most // 10)
+        self.desk = WorkerDesk(engine, self.tenants, self.quotas, waiting, settings.lease_seconds)
         self.keys = Keys(self.keyring, self.forget, clock)
         self.provider = None if fetch is None else Provider(settings, fetch, key, clock)
 

@@ -7,6 +7,7 @@ them and declares their permission.
 
 import asyncio
 import codecs
+import contextlib
 import re
 import uuid
 from collections.abc import Awaitable
@@ -18,13 +19,14 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from taskforge.api import quick
 from taskforge.api.backend import Backend
 from taskforge.api.caller import CSRF_HEADER, Caller, check_csrf, credential_of, origin_of
-from taskforge.api.problems import MEDIA_TYPE, HeadTooLong, Problem, TooLarge, TooSlow, problem_of
+from taskforge.api.problems import MEDIA_TYPE, Full, HeadTooLong, Problem, TooLarge, TooSlow, problem_of
 from taskforge.domain.access import Unauthenticated, need
 from taskforge.domain.errors import Invalid
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
 MAX_HEAD_BYTES = 64 * 1024
 BODY_SECONDS = 60.0
+FULL_SECONDS = 2
 _SANE = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _WITH_BODY = ("POST", "PUT", "PATCH")
 _JSON, _FORM = b"application/json", b"application/x-www-form-urlencoded"
@@ -76,7 +78,9 @@ class Front:
                 message["headers"] = [*message["headers"], *(mark for mark in marks if mark[0] not in present)]
             await send(message)
 
-        await self._app(scope, Patience(receive, checked=True), send_marked)
+        with contextlib.ExitStack() as held:  # what a route holds until its whole answer is sent, or nobody is there to get it
+            values["held"] = held
+            await self._app(scope, Patience(receive, checked=True), send_marked)
 
     async def _answer(
         self,
@@ -116,6 +120,14 @@ class Front:
         if session is not None:
             check_csrf(self._backend, session, headers.get(CSRF_HEADER.encode(), b"").decode("latin-1"))
         return Caller(principal, self._backend, origin_of(scope), scope["request_id"], credential, session)
+
+
+async def full(scope: Scope, _receive: Receive, send: Send) -> None:
+    """The application for whoever comes when all connections are taken."""
+    identifier = _request_id(dict(scope["headers"]))
+    problem = problem_of(Full("all connections of this server are taken; try again soon", retry_after=FULL_SECONDS), identifier)
+    marks = [*SECURITY, (b"x-request-id", identifier.encode()), (b"retry-after", b"%d" % FULL_SECONDS), (b"connection", b"close")]
+    await _send(send, problem.status, _encode(problem), MEDIA_TYPE, marks)
 
 
 class Gone(Exception):

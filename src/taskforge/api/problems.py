@@ -10,7 +10,7 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 from litestar.openapi.datastructures import ResponseSpec
 
-from taskforge.domain.access import Forbidden, Throttled, Unauthenticated
+from taskforge.domain.access import Crowded, Forbidden, Throttled, Unauthenticated
 from taskforge.domain.errors import (
     Conflict,
     EventsGone,
@@ -64,10 +64,15 @@ class HeadTooLong(TaskForgeError):
     """Address and headers are longer than anyone needs."""
 
 
+class Full(StoreUnavailable):
+    """The server holds as many connections as it may."""
+
+
 # The first kind that an error is counts.
 TABLE: list[tuple[type[Exception], int, str, str]] = [
     (Unauthenticated, 401, "unauthenticated", "No valid credential"),
     (Forbidden, 403, "forbidden", "Not allowed"),
+    (Crowded, 429, "crowded", "Too many at once"),
     (Throttled, 429, "throttled", "Too many tries"),
     (QuotaExceeded, 429, "quota", "Quota used up"),
     (Stale, 412, "stale", "Changed meanwhile"),
@@ -82,6 +87,7 @@ TABLE: list[tuple[type[Exception], int, str, str]] = [
     (QueuePaused, 409, "queue-paused", "Queue paused"),
     (LeaseLost, 409, "lease-lost", "Lease lost"),
     (Conflict, 409, "conflict", "Does not fit the present state"),
+    (Full, 503, "full", "The server is full"),
     (StoreUnavailable, 503, "store-unavailable", "The store is away"),
     (StoreUnsuitable, 503, "store-unsuitable", "The store cannot serve"),
 ]
@@ -104,9 +110,9 @@ DOCUMENTED = {
     413: "The body is too large",
     415: "The body is not JSON",
     422: "A value breaks a rule; `errors` points to it",
-    429: "A quota is used up, or there were too many tries; see Retry-After",
+    429: "A quota is used up, there were too many tries, or too many streams or claims wait; see Retry-After",
     500: "A fault of the server's",
-    503: "The store is away; see Retry-After",
+    503: "The store is away, or the server has no connection to spare; see Retry-After",
 }
 
 
@@ -168,6 +174,8 @@ def context_of(error: Exception) -> dict[str, str | int]:
             return {"queue": error.queue}
         case QuotaExceeded():
             return {"quota": error.quota, "limit": error.limit}
+        case Crowded():
+            return {"limit": error.limit}
         case _:
             return {}
 

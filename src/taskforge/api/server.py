@@ -71,7 +71,7 @@ class ApiServer:
             timeout_keep_alive=30,
             timeout_graceful_shutdown=5,
             http=Wire,
-            limit_concurrency=2_000,
+            limit_concurrency=self._backend.settings.max_connections,
         )
         self._server = _Guest(config, self.started)
         try:

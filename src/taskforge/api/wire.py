@@ -1,14 +1,16 @@
 """HTTP as it comes over the wire, before it is a request: a head must come soon and be short, and what is not HTTP is told so."""
 
 import asyncio
+import logging
 from typing import Any
 
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from taskforge.api.front import MAX_HEAD_BYTES, SECURITY
+from taskforge.api.front import MAX_HEAD_BYTES, SECURITY, full
 from taskforge.api.problems import MEDIA_TYPE, Problem
 
+logger = logging.getLogger("taskforge.api")
 # A connection that does not say what it wants holds a place: a thousand of them would hold them all.
 HEAD_SECONDS = 10.0
 _LINES = {400: b"HTTP/1.1 400 Bad Request\r\n", 408: b"HTTP/1.1 408 Request Timeout\r\n", 431: b"HTTP/1.1 431 Too Large\r\n"}
@@ -18,9 +20,15 @@ class Wire(HttpToolsProtocol):
     _waiting: asyncio.TimerHandle | None = None
     _head_bytes = 0
     _began_just_now = False
+    _came_late = False  # when all connections were taken
+
+    def __init__(self, *details: Any, **more: Any) -> None:
+        super().__init__(*details, **more)
+        self._most, self.limit_concurrency = self.limit_concurrency or 0, None  # uvicorn's own answer is no problem document
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        self._came_late = len(self.connections) > self._most
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -44,6 +52,10 @@ class Wire(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._arrived()
+        is_full = self._came_late or len(self.tasks) > self._most
+        self.app = full if is_full else self.config.loaded_app
+        if is_full:
+            logger.warning("all %d connections are taken (max_connections); a request was refused", self._most)
         super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:

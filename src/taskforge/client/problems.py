@@ -7,7 +7,7 @@ from uuid import UUID
 
 import msgspec
 
-from taskforge.domain.access import Forbidden, Throttled, Unauthenticated
+from taskforge.domain.access import Crowded, Forbidden, Throttled, Unauthenticated
 from taskforge.domain.errors import (
     Conflict,
     EventsGone,
@@ -100,6 +100,8 @@ def error_in(problem: Problem, status: int, retry_after: float = RETRY_SECONDS) 
             return Forbidden(detail)
         case "quota" if "quota" in context:
             return QuotaExceeded(str(context["quota"]), int(context.get("limit", 0)), retry_after)
+        case "crowded":
+            return Crowded(detail, int(context.get("limit", 0)), retry_after)
         case "quota" | "throttled":
             return Throttled(retry_after)
         case other:
@@ -113,7 +115,7 @@ def _unserved(kind: str, detail: str, status: int, retry_after: float) -> TaskFo
             return AnswerLost(detail, retry_after=retry_after)
         case "store-unsuitable":
             return StoreUnsuitable(detail)
-        case "too-slow":
+        case "too-slow" | "full":
             return StoreUnavailable(detail, retry_after=retry_after)
         case _ if status >= 500:
             return ServerFault(f"the server failed: {detail}", retry_after=retry_after)

@@ -99,9 +99,17 @@ class Forbidden(TaskForgeError):
 class Throttled(TaskForgeError):
     """Too many tries in too short a time."""
 
-    def __init__(self, seconds: float) -> None:
-        super().__init__(f"too many tries; wait {seconds:.0f} s")
+    def __init__(self, seconds: float, message: str = "") -> None:
+        super().__init__(message or f"too many tries; wait {seconds:.0f} s")
         self.retry_after = seconds
+
+
+class Crowded(Throttled):
+    """Too many of something at the same time: one of them has to end first."""
+
+    def __init__(self, message: str, limit: int, retry_after: float = 5.0) -> None:
+        super().__init__(retry_after, message)
+        self.limit = limit
 
 
 def need(principal: Principal, permission: Permission) -> None:

@@ -8,7 +8,7 @@ one claim now and then.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from uuid import UUID
 
 from taskforge.domain.errors import StoreUnavailable
@@ -17,17 +17,20 @@ from taskforge.domain.outcome import Finish, HandBack
 from taskforge.storage.engine import Claim, Engine
 
 logger = logging.getLogger("taskforge.api")
+Take = Callable[[], Callable[[], None]]
+"""Takes a place to wait, or raises; gives back how to leave it."""
 POLL_SECONDS = 1.0
 POLLS_PER_SECOND = 20
 AT_ONCE = 4
 
 
 class Waiter:
-    __slots__ = ("future", "incarnation", "limit")
+    __slots__ = ("future", "incarnation", "leave", "limit")
 
-    def __init__(self, incarnation: UUID, limit: int) -> None:
+    def __init__(self, incarnation: UUID, limit: int, leave: Callable[[], None]) -> None:
         self.incarnation = incarnation
         self.limit = limit
+        self.leave = leave  # called once, by whoever takes it out of its group
         self.future: asyncio.Future[list[Claimed]] = asyncio.get_running_loop().create_future()
 
 
@@ -73,20 +76,23 @@ class ClaimDesk:
         self._heard += 1
         self._work.set()
 
-    async def claim(self, incarnation: UUID, kind: Hashable, limit: int, wait_seconds: float) -> list[Claimed]:
-        """Jobs at once, or when some come within that time. A newer claim of the same worker ends an older one that waits."""
+    async def claim(self, incarnation: UUID, kind: Hashable, limit: int, wait_seconds: float, take: Take) -> list[Claimed]:
+        """Jobs at once, or when some come within that time. A newer claim of the same worker ends an older one that waits.
+        Whoever has to wait takes a place, if there is one."""
         self._leave(incarnation, [])
         if limit == 0:
             self._newest.pop(incarnation, None)
             return []  # it only wanted to end the older one
         mine = self._newest[incarnation] = object()
         try:
-            return await self._claim(incarnation, kind, limit, wait_seconds, mine)
+            return await self._claim(incarnation, kind, limit, wait_seconds, take, mine)
         finally:
             if self._newest.get(incarnation) is mine:
                 del self._newest[incarnation]
 
-    async def _claim(self, incarnation: UUID, kind: Hashable, limit: int, wait_seconds: float, mine: object) -> list[Claimed]:
+    async def _claim(
+        self, incarnation: UUID, kind: Hashable, limit: int, wait_seconds: float, take: Take, mine: object
+    ) -> list[Claimed]:
         group = self._groups.setdefault(kind, Group())
         while group.asked_at != self._heard:
             heard = self._heard
@@ -97,7 +103,7 @@ class ClaimDesk:
         if wait_seconds <= 0 or self._newest.get(incarnation) is not mine:
             return []  # also when a newer claim came while the store was asked
         group = self._groups.setdefault(kind, group)
-        waiter = group.waiters[incarnation] = Waiter(incarnation, limit)
+        waiter = group.waiters[incarnation] = Waiter(incarnation, limit, take())
         self._places[incarnation] = group
         try:
             async with asyncio.timeout(wait_seconds):
@@ -167,14 +173,17 @@ class ClaimDesk:
     def _leave(self, incarnation: UUID, jobs: list[Claimed]) -> None:
         group = self._places.pop(incarnation, None)
         waiter = None if group is None else group.waiters.pop(incarnation, None)
-        if waiter is not None and not waiter.future.done():
-            waiter.future.set_result(jobs)
+        if waiter is not None:
+            waiter.leave()
+            if not waiter.future.done():
+                waiter.future.set_result(jobs)
 
     def _forget(self, waiter: Waiter) -> None:
         group = self._places.get(waiter.incarnation)
         if group is not None and group.waiters.get(waiter.incarnation) is waiter:
             del group.waiters[waiter.incarnation]
             del self._places[waiter.incarnation]
+            waiter.leave()
 
     def _drop_empty(self) -> None:
         for kind in [kind for kind, group in self._groups.items() if not group.waiters and not group.serving.locked()]:

@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Callable, Hashable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -25,6 +26,7 @@ from taskforge.domain.wire import MOST_AT_ONCE, MOST_WAIT_SECONDS
 from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, Worker
 from taskforge.operations.claim_desk import ClaimDesk
 from taskforge.operations.completing import Ended, attempt_of, complete
+from taskforge.operations.places import Places
 from taskforge.operations.quotas import Quotas
 from taskforge.operations.tenants import Tenants
 from taskforge.storage.engine import Engine
@@ -71,6 +73,7 @@ class WorkerDesk:
         engine: Engine,
         tenants: Tenants,
         quotas: Quotas,
+        waiting: Places,
         lease_seconds: float,
         chance: Callable[[], float] = random.random,
         monotonic: Callable[[], float] = time.monotonic,
@@ -78,6 +81,7 @@ class WorkerDesk:
         self._engine = engine
         self._tenants = tenants
         self._quotas = quotas
+        self._waiting = waiting
         self._lease_seconds = lease_seconds
         self._chance = chance
         self._monotonic = monotonic
@@ -156,7 +160,8 @@ class WorkerDesk:
             await self._take_back(worker, set(held))
         # Assignments go by identity: whoever has some does not wait with those who have none.
         alone = worker.identity in await self._assigned(worker.project)
-        jobs = await self.claims.claim(incarnation, (worker.kind, worker.identity if alone else None), limit, wait_seconds)
+        kind, take = (worker.kind, worker.identity if alone else None), partial(self._waiting.take, principal)
+        jobs = await self.claims.claim(incarnation, kind, limit, wait_seconds, take)
         for job in jobs:
             self._give(job.fence, incarnation, attempt_of(job), job.policy)
         return jobs

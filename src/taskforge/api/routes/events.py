@@ -39,7 +39,7 @@ class EventView(msgspec.Struct, frozen=True, omit_defaults=True):
     tags=["Events"],
     responses={
         200: ResponseSpec(str, description="Server-sent events", media_type="text/event-stream", generate_examples=False),
-        **responses(404, 410),
+        **responses(404, 410, 429),
     },
 )
 async def stream_events(
@@ -51,6 +51,8 @@ async def stream_events(
 ) -> ServerSentEvent:
     """Events of jobs, queues and workers in commit order. Last-Event-ID goes on where a stream broke; 410 if that is too old."""
     only = None if project is None else (await caller.projects(project))[0]
+    scope: Any = request.scope
+    scope["held"].callback(caller.backend.streams.take(caller.principal))
     follower = request.app.state.feed.follow(last_event_id)
     await follower.begin()
     return ServerSentEvent(_messages(caller, follower, only, topic or ""), status_code=200)

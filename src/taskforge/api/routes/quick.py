@@ -82,7 +82,7 @@ async def worker_heartbeat(data: JSONBody[Heartbeat]) -> HeartbeatAnswer:
     raise _ANSWERED
 
 
-@post("/worker/claim", status_code=200, **_RUN)
+@post("/worker/claim", status_code=200, **_RUN | {"responses": responses(404, 409, 429)})
 async def worker_claim(data: JSONBody[ClaimBody]) -> ClaimAnswer:
     """Get jobs, waiting up to a minute for them."""
     raise _ANSWERED
