@@ -83,6 +83,19 @@ async def test_what_matches_is_changed_and_the_rest_is_not(api: Api, root: httpx
     assert stats["totals"]["total"] == sum(one["total"] for one in stats["items"]) == 0
 
 
+async def test_a_field_that_an_action_does_not_take_is_refused(root: httpx.AsyncClient, filled: list[str]) -> None:
+    for action in ("cancel", "retry", "delete", "redrive", "erase"):
+        body = {"action": action, "queue": "other", "where": {"status": ["pending"]}}
+        misplaced = await root.post("/api/v1/jobs/change", json=body)
+        assert (misplaced.status_code, misplaced.json()["errors"][0]["pointer"]) == (422, "#/queue")
+        assert "where.queue" in misplaced.json()["detail"]
+    for action in ("cancel", "delete", "move", "redrive", "erase"):
+        body = {"action": action, "attempts": 3, "where": {"status": ["pending"]}}
+        answer = await root.post("/api/v1/jobs/change", json=body)
+        assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "#/attempts")
+    assert (await root.get("/api/v1/stats")).json()["totals"]["pending"] == 25
+
+
 async def test_a_job_is_edited_until_it_runs(root: httpx.AsyncClient, filled: list[str]) -> None:
     path = f"/api/v1/jobs/{filled[0]}"
     edited = await root.patch(path, json={"priority": 9, "payload": {"new": 1}, "queue": "other"})

@@ -19,6 +19,7 @@ from taskforge.api.backend import Backend
 from taskforge.api.caller import authorize, provide_caller, provide_visitor
 from taskforge.api.feed import Feed
 from taskforge.api.front import Front
+from taskforge.api.parameters import check_parameters
 from taskforge.api.routes import (
     PREFIX,
     events,
@@ -78,7 +79,7 @@ def make_app(backend: Backend | None) -> Litestar:
         *sessions.HANDLERS,
         *events.HANDLERS,
     ]
-    api = Router(PREFIX, route_handlers=handlers)
+    api = Router(PREFIX, route_handlers=handlers, guards=[check_parameters])
     sign_on = [] if backend is None or backend.provider is None else oidc.HANDLERS
     check_declared([*handlers, *health.HANDLERS, *pages.HANDLERS, *sign_on])
     return Litestar(

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from taskforge.api.enqueue import MOST_BULK_KEY
 from taskforge.domain.access import Role
 from taskforge.domain.execution import ExecutionStatus
 from taskforge.domain.job import JobStatus
@@ -108,3 +109,4 @@ PARAMETERS: dict[str, Bound] = {
     "after": _number(0, 2**62),
     "Idempotency-Key": {"minLength": 1, "maxLength": 255},
 }
+BULK_PARAMETERS = PARAMETERS | {"Idempotency-Key": {"minLength": 1, "maxLength": MOST_BULK_KEY}}

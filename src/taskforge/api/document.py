@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 
-from taskforge.api.bounds import FIELDS, PARAMETERS, Bound
+from taskforge.api.bounds import BULK_PARAMETERS, FIELDS, PARAMETERS, Bound
 from taskforge.api.caller import PUBLIC
 from taskforge.api.problems import DOCUMENTED, MEDIA_TYPE
+from taskforge.api.routes import PREFIX
 from taskforge.domain.queue import QueueSettings
 
 _METHODS = ("get", "post", "put", "patch", "delete")
@@ -32,10 +33,10 @@ def document() -> dict[str, Any]:
     app = make_app(None)
     described: dict[str, Any] = app.openapi_schema.to_schema()
     permissions = {handler.fn.__name__: str(handler.opt["permission"]) for route in app.routes for handler in _handlers(route)}
-    for path in described["paths"].values():
+    for place, path in described["paths"].items():
         for method in _METHODS:
             if method in path:
-                _complete(path[method], permissions[path[method]["operationId"]])
+                _complete(path[method], permissions[path[method]["operationId"]], checked=place.startswith(PREFIX))
     _complete_schemas(described["components"]["schemas"])
     described["components"]["responses"] = {
         f"Problem{status}": {"description": text, "content": _PROBLEM} | _headers(status) for status, text in DOCUMENTED.items()
@@ -57,15 +58,15 @@ def _headers(status: int) -> dict[str, Any]:
     return {"headers": _HEADERS[status]} if status in _HEADERS else {}
 
 
-def _complete(operation: dict[str, Any], permission: str) -> None:
+def _complete(operation: dict[str, Any], permission: str, *, checked: bool) -> None:
+    """`checked`: whether a parameter that is not known is refused."""
     operation["x-permission"] = permission
     operation["security"] = [] if permission == PUBLIC else _SECURITY
     body = operation.get("requestBody")
     statuses = {500, 503, 400}
     statuses |= set() if permission == PUBLIC else {401, 403}
     statuses |= {408, 413, 415, 422} if body else set()
-    if operation.get("parameters"):
-        statuses.add(422)
+    statuses |= {422} if checked else set()
     if any(one["in"] == "path" for one in operation.get("parameters", [])):
         statuses.add(404)
     if operation["operationId"].startswith("create_job"):
@@ -82,7 +83,8 @@ def _complete(operation: dict[str, Any], permission: str) -> None:
         if len(kinds) == 1:
             parameter["schema"] = kinds[0]
         if parameter["in"] != "path":
-            _bind(parameter["schema"], PARAMETERS.get(parameter["name"], {}))
+            bounds = BULK_PARAMETERS if operation["operationId"].startswith("create_jobs") else PARAMETERS
+            _bind(parameter["schema"], bounds.get(parameter["name"], {}))
 
 
 def _complete_schemas(schemas: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ from taskforge.domain.queue import MAX_PAYLOAD_BYTES
 from taskforge.domain.tenancy import Project
 
 MOST_JOBS = 10_000
+MOST_BULK_KEY = 240  # with a job's number behind it, it is that job's own key
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
 
 
@@ -201,7 +202,7 @@ async def create_many(
     if len(bodies) > MOST_JOBS:
         raise TooLarge(f"{len(bodies):,} jobs in one call; send at most {MOST_JOBS:,}")
     if key is not None:
-        rules.text("Idempotency-Key", key, most=240)
+        rules.text("Idempotency-Key", key, most=MOST_BULK_KEY)
     owner = await caller.project(project)
     jobs, refused = jobs_from(bodies, caller.note("job.create"), key)
     answers = await _insert(caller, owner, jobs)

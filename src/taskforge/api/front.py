@@ -19,6 +19,7 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from taskforge.api import quick
 from taskforge.api.backend import Backend
 from taskforge.api.caller import CSRF_HEADER, Caller, check_csrf, credential_of, origin_of
+from taskforge.api.parameters import check_query
 from taskforge.api.problems import MEDIA_TYPE, Full, HeadTooLong, Problem, TooLarge, TooSlow, problem_of
 from taskforge.domain.access import Unauthenticated, need
 from taskforge.domain.errors import Invalid
@@ -95,6 +96,8 @@ class Front:
         try:
             caller = await self._caller(scope, headers)
             need(caller.principal, route.permission)
+            if scope["query_string"]:
+                project = check_query(scope["query_string"], route.parameters).get("project", project)
             body = await _body(receive)
             key = headers[b"idempotency-key"].decode("latin-1") if b"idempotency-key" in headers else None
             acting = route.act(caller, project, body, key)

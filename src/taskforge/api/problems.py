@@ -207,13 +207,13 @@ def _validation(error: ValidationException, request_id: str) -> Problem:
         source = one.get("source")
         name = str(one.get("key", ""))
         pointer = name if source and str(getattr(source, "value", source)) != "body" else "#/" + name.replace(".", "/")
-        faults.append(Fault(pointer, str(one.get("message", "is not valid"))))
-    detail = "; ".join(f"{fault.pointer}: {fault.detail}" for fault in faults) or _plain(error.detail)
+        faults.append(Fault(pointer, str(one.get("message", "is not valid")), one.get("expected")))
+    told = [f"{one.pointer}: {one.detail}" + (f"; {one.expected}" if one.expected else "") for one in faults]
     return Problem(
         type="urn:taskforge:problem:invalid",
         title="A value breaks a rule",
         status=422,
-        detail=detail,
+        detail="; ".join(told) or _plain(error.detail),
         request_id=request_id,
         errors=faults,
     )

@@ -3,15 +3,17 @@
 `routes/quick.py` describes them; where they are, whom they are for and how they answer is taken from there."""
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
 from litestar.handlers import HTTPRouteHandler
+from litestar.utils import normalize_path
 
 from taskforge.api import enqueue
 from taskforge.api.caller import Caller
 from taskforge.api.enqueue import decoded
+from taskforge.api.parameters import declared
 from taskforge.api.routes import PREFIX
 from taskforge.api.routes import quick as described
 from taskforge.domain import wire
@@ -28,6 +30,7 @@ class Quick(msgspec.Struct, frozen=True):
     permission: Permission
     status: int
     act: Act
+    parameters: Mapping[str, bool]
     waits: bool = False  # whether the caller may leave before the answer is there
 
 
@@ -103,7 +106,8 @@ async def deregister(caller: Caller, _project: str | None, body: bytes, _key: st
 
 def _quick(handler: HTTPRouteHandler, act: Act, *, waits: bool = False) -> dict[str, Quick]:
     """Where a described route is, and what there is to know of it."""
-    return {PREFIX + path: Quick(handler.opt["permission"], handler.status_code, act, waits) for path in handler.paths}
+    made = Quick(handler.opt["permission"], handler.status_code, act, declared(handler.fn), waits)
+    return {PREFIX + path: made for path in handler.paths}
 
 
 _ROUTES = {
@@ -129,4 +133,7 @@ def find(method: str, path: str) -> tuple[Quick, str | None] | None:
     if found is not None:
         return found, None
     matched = _IN_PROJECT.fullmatch(path)
-    return None if matched is None else (_OF_PROJECTS[f"{matched[1]}{{project:str}}{matched[3]}"], matched[2])
+    if matched is not None:
+        return _OF_PROJECTS[f"{matched[1]}{{project:str}}{matched[3]}"], matched[2]
+    normal = normalize_path(path)  # as the framework does, to which slashes too many make no difference
+    return None if normal == path else find(method, normal)

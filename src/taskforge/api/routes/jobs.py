@@ -8,6 +8,7 @@ from litestar import delete, get, patch, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
+from taskforge.api.bounds import ACTIONS
 from taskforge.api.caller import Caller
 from taskforge.api.problems import responses
 from taskforge.api.routes.queues import ProjectName
@@ -232,7 +233,13 @@ async def change_jobs(caller: NamedDependency[Caller], data: JSONBody[BulkChange
 
 
 def _verb(data: BulkChange) -> JobChange:
-    action = rules.choice("action", data.action, ("cancel", "retry", "delete", "move", "redrive", "erase"))
+    action = rules.choice("action", data.action, ACTIONS)
+    if data.queue is not None and action != "move":
+        raise Invalid(
+            "queue", f"is where move moves jobs to; {action} does not take it", "to choose jobs by queue, use where.queue"
+        )
+    if data.attempts is not None and action != "retry":
+        raise Invalid("attempts", f"is given, but {action} does not take it", "leave it out, or use retry")
     match action:
         case "cancel":
             return CancelJob()

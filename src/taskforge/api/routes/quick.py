@@ -8,31 +8,37 @@ from litestar.params import FromPath, HeaderParameter, JSONBody
 from taskforge.api.described import described
 from taskforge.api.enqueue import BulkAnswer, JobCreated, NewJobBody
 from taskforge.api.problems import responses
+from taskforge.api.routes.queues import NewIn
 from taskforge.domain import wire
 from taskforge.domain.access import Permission
 
 IdempotencyKey = Annotated[
     str | None, HeaderParameter(name="Idempotency-Key", description="Sent again with the same body, the first job is the answer")
 ]
-_ANSWERED = AssertionError("this is answered by the front")
+
+
+class Answered(AssertionError):
+    """The front answers this; the framework must not be asked."""
 
 
 @post("/jobs", permission=Permission.JOB_WRITE, tags=["Jobs"], responses=responses(404, 409, 413))
-async def create_job(data: JSONBody[NewJobBody], idempotency_key: IdempotencyKey = None) -> JobCreated:
-    """Enqueue one job, in the key's project. The answer comes when it is stored for good."""
-    raise _ANSWERED
+async def create_job(data: JSONBody[NewJobBody], idempotency_key: IdempotencyKey = None, project: NewIn = None) -> JobCreated:
+    """Enqueue one job. The answer comes when it is stored for good."""
+    raise Answered
 
 
 @post("/projects/{project:str}/jobs", permission=Permission.JOB_WRITE, tags=["Jobs"], responses=responses(404, 409, 413))
 async def create_job_in(project: FromPath[str], data: JSONBody[NewJobBody], idempotency_key: IdempotencyKey = None) -> JobCreated:
     """Enqueue one job in a project named by the path."""
-    raise _ANSWERED
+    raise Answered
 
 
 @post("/jobs/bulk", permission=Permission.JOB_WRITE, status_code=200, tags=["Jobs"], responses=responses(404, 409, 413))
-async def create_jobs(data: JSONBody[list[NewJobBody]], idempotency_key: IdempotencyKey = None) -> BulkAnswer:
+async def create_jobs(
+    data: JSONBody[list[NewJobBody]], idempotency_key: IdempotencyKey = None, project: NewIn = None
+) -> BulkAnswer:
     """Enqueue up to 10,000 jobs or 8 MiB. Jobs that are refused do not hold up the others; `errors` says which and why."""
-    raise _ANSWERED
+    raise Answered
 
 
 @post(
@@ -46,7 +52,7 @@ async def create_jobs_in(
     project: FromPath[str], data: JSONBody[list[NewJobBody]], idempotency_key: IdempotencyKey = None
 ) -> BulkAnswer:
     """The same in a project named by the path."""
-    raise _ANSWERED
+    raise Answered
 
 
 if TYPE_CHECKING:
@@ -73,43 +79,43 @@ _RUN: dict[str, Any] = {"permission": Permission.WORKER_RUN, "tags": ["Worker pr
 @post("/worker/register", **_RUN | {"responses": responses(404, 409, 429)})
 async def worker_register(data: JSONBody[Register]) -> wire.Registered:
     """Make a worker known. Its answer names the incarnation that goes into every later call."""
-    raise _ANSWERED
+    raise Answered
 
 
 @post("/worker/heartbeat", status_code=200, **_RUN)
 async def worker_heartbeat(data: JSONBody[Heartbeat]) -> HeartbeatAnswer:
     """Renew the lease on everything that a worker runs. 409: it is over, register again."""
-    raise _ANSWERED
+    raise Answered
 
 
 @post("/worker/claim", status_code=200, **_RUN | {"responses": responses(404, 409, 429)})
 async def worker_claim(data: JSONBody[ClaimBody]) -> ClaimAnswer:
     """Get jobs, waiting up to a minute for them."""
-    raise _ANSWERED
+    raise Answered
 
 
 @post("/worker/complete", status_code=200, **_RUN)
 async def worker_complete(data: JSONBody[CompleteBody]) -> LostAnswer:
     """Report what came of executions; the server decides what follows. Those that were not the worker's any more come back."""
-    raise _ANSWERED
+    raise Answered
 
 
 @post("/worker/progress", status_code=200, **_RUN)
 async def worker_progress(data: JSONBody[BeatsBody]) -> LostAnswer:
     """Say that executions are alive, and how far they are."""
-    raise _ANSWERED
+    raise Answered
 
 
 @post("/worker/logs", status_code=200, **_RUN)
 async def worker_logs(data: JSONBody[LinesBody]) -> LostAnswer:
     """Store what handlers logged."""
-    raise _ANSWERED
+    raise Answered
 
 
 @post("/worker/deregister", status_code=204, **_RUN)
 async def worker_deregister(data: JSONBody[Deregister]) -> None:
     """End a worker's lease. 409 while it holds jobs: hand them back first."""
-    raise _ANSWERED
+    raise Answered
 
 
 HANDLERS = [

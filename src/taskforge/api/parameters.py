@@ -1,0 +1,60 @@
+"""What a request carries besides its body: what its route declares, and nothing else. A parameter that is not looked at is one that
+a caller believes in."""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, get_args, get_origin, get_type_hints
+from urllib.parse import parse_qsl
+
+from litestar.connection import ASGIConnection
+from litestar.exceptions import ValidationException
+from litestar.handlers import BaseRouteHandler
+from litestar.params import HeaderParameter, ParameterKwarg, QueryParameter
+
+from taskforge.api.caller import SAFE
+from taskforge.domain.errors import nearest
+
+_IF_MATCH = "If-Match"
+
+
+async def check_parameters(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+    """The guard before every route of the API, behind the one that knows who asks."""
+    if connection.scope["query_string"]:
+        check_query(connection.scope["query_string"], declared(handler.fn))
+    changes = connection.scope.get("method") not in SAFE
+    if changes and _IF_MATCH in connection.headers and _IF_MATCH not in _declared(handler.fn, HeaderParameter):
+        raise _refused(_IF_MATCH, "is given, but this route changes nothing that has an ETag", "leave it out", "header")
+
+
+def declared(route: Callable[..., Any]) -> Mapping[str, bool]:
+    """The query parameters of a route, and whether each may come more than once."""
+    return _declared(route, QueryParameter)
+
+
+def check_query(query: bytes, known: Mapping[str, bool]) -> dict[str, str]:
+    """What a query string gives, if the route declares all of it."""
+    given: dict[str, str] = {}
+    for name, value in parse_qsl(query.decode(errors="replace"), keep_blank_values=True):
+        if name not in known:
+            near = nearest(name, known)
+            hint = f"did you mean {near!r}? " if near else ""
+            raise _refused(name[:100], "is not a parameter of this route", f"{hint}it takes {', '.join(known) or 'none'}")
+        if name in given and not known[name]:
+            raise _refused(name, "is given more than once", "give it once")
+        given[name] = value
+    return given
+
+
+@cache
+def _declared(route: Callable[..., Any], kind: type[ParameterKwarg]) -> Mapping[str, bool]:
+    found = {}
+    for name, hint in get_type_hints(route, include_extras=True).items():
+        for one in getattr(hint, "__metadata__", ()):
+            if isinstance(one, kind):
+                shape = get_args(hint)[0]
+                found[one.name or name] = list in (get_origin(shape), *map(get_origin, get_args(shape)))
+    return found
+
+
+def _refused(name: str, problem: str, expected: str, source: str = "query") -> ValidationException:
+    return ValidationException(extra=[{"key": name, "message": problem, "expected": expected, "source": source}])
