@@ -5,7 +5,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from taskforge.api.problems import TABLE, Full, HeadTooLong, Stale, TooLarge, TooSlow, problem_of
+from taskforge.api.problems import TABLE, Full, HeadTooLong, TooLarge, TooSlow, problem_of
 from taskforge.client.problems import AnswerLost, ServerFault, error_of
 from taskforge.domain.access import Crowded, Forbidden, Throttled, Unauthenticated
 from taskforge.domain.errors import (
@@ -17,6 +17,7 @@ from taskforge.domain.errors import (
     LeaseLost,
     NotFound,
     QueuePaused,
+    Stale,
     StoreUnavailable,
     StoreUnsuitable,
 )
@@ -37,12 +38,12 @@ SAME: list[Exception] = [
     KeyTaken("k1", JOB),
     QueuePaused("mail"),
     LeaseLost("the lease ran out; register again"),
+    Stale("the assignment was changed since it was read; read it again"),
     Conflict("job is running"),
     StoreUnavailable("the store is away", retry_after=3),
     StoreUnsuitable("the schema is newer"),
 ]
 OTHER: list[tuple[Exception, type[Exception]]] = [
-    (Stale("it was changed since you read it"), Conflict),
     (TooLarge("the body is larger than 8 MiB"), Invalid),
     (HeadTooLong("the head is longer than 64 KiB"), Invalid),
     (Full("all 2,000 connections are taken"), StoreUnavailable),

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from taskforge.client.remote import RemoteEngine
@@ -11,7 +12,7 @@ from taskforge.client.sync import SyncClient
 from taskforge.domain.access import Unauthenticated
 from taskforge.domain.assignment import Assign, Reassign, Unassign
 from taskforge.domain.changes import CancelJob, Changed, DeleteJob, EditJob, RetryJob
-from taskforge.domain.errors import Conflict, Invalid, KeyTaken, LeaseLost, NotFound, QueuePaused, StoreUnavailable
+from taskforge.domain.errors import Conflict, Invalid, KeyTaken, LeaseLost, NotFound, QueuePaused, Stale, StoreUnavailable
 from taskforge.domain.ids import IdMint
 from taskforge.domain.job import Inserted, JobStatus, NewJob, Refused, new_job
 from taskforge.domain.log import Level
@@ -102,8 +103,9 @@ async def test_queues_are_changed_and_measured(engine: Engine) -> None:
     assert mail.settings == QueueSettings(max_retries=4)
     changed = await engine.change_queue(1, UpdateQueue(queue=mail.id, settings=QueueSettings(rate_limit=60.0), priority=3))
     assert (changed.settings, changed.priority, changed.version) == (QueueSettings(rate_limit=60.0), 3, mail.version + 1)
-    with pytest.raises(Conflict):
-        await engine.change_queue(1, UpdateQueue(queue=mail.id, priority=1, expected_version=mail.version))
+    for stale in (UpdateQueue(queue=mail.id, priority=1), DeleteQueue(queue=mail.id)):
+        with pytest.raises(Stale):
+            await engine.change_queue(1, msgspec.structs.replace(stale, expected_version=mail.version))
     with pytest.raises(Conflict):
         await engine.change_queue(1, CreateQueue(name="mail"))
     await _insert(engine, new_job("mail", "send"), new_job("mail", "send", at=60))
@@ -127,11 +129,21 @@ async def test_workers_live_by_the_protocol(engine: Engine) -> None:
     assert (worker.queues, worker.capabilities, worker.cpu_percent, worker.status) == (("mail",), {"gpu": True}, 12.5, "online")
     changed = await engine.update_worker(1, UpdateWorker(worker=made.worker, max_concurrent_jobs=3, drain_mode=True))
     assert (changed.max_concurrent_jobs, changed.drain_mode) == (3, True)
+    for stale in (UpdateWorker(worker=made.worker, max_concurrent_jobs=4), UpdateWorker(worker=made.worker, drain_mode=False)):
+        with pytest.raises(Stale):
+            await engine.update_worker(1, msgspec.structs.replace(stale, expected_mark=worker.mark))
+    assert (
+        await engine.update_worker(1, UpdateWorker(worker=made.worker, name="w1", expected_mark=changed.mark))
+    ).mark == changed.mark
     assert (await engine.renew(made.incarnation, 5, Sample())).drain
     [mail] = [one for one in await engine.queues(ANY) if one.name == "mail"]
-    assert (await engine.change_assignment(1, Assign(mail.id, made.worker, weight=5))).weight == 5
+    assigned = await engine.change_assignment(1, Assign(mail.id, made.worker, weight=5))
+    assert assigned.weight == 5
     assert (await engine.change_assignment(1, Reassign(mail.id, made.worker, is_active=False))).weight == 5
     assert [one.is_active for one in await engine.assignments(ANY)] == [False]
+    for late in (Reassign(mail.id, made.worker, weight=6), Unassign(mail.id, made.worker)):
+        with pytest.raises(Stale):
+            await engine.change_assignment(1, msgspec.structs.replace(late, expected_mark=assigned.mark))
     assert (await engine.change_assignment(1, Unassign(mail.id, made.worker))).worker == made.worker
     assert await engine.assignments(ANY) == []
     assert [(one.worker, one.completed) for one in await engine.worker_totals(ANY)] == [(made.worker, 0)]

@@ -8,7 +8,7 @@ import pytest
 
 from taskforge.domain.access import KEY_PERMISSIONS, Permission, Role
 from taskforge.domain.audit import Note
-from taskforge.domain.errors import Conflict, NotFound
+from taskforge.domain.errors import Conflict, NotFound, Stale
 from taskforge.domain.job import new_job
 from taskforge.domain.queue import CreateQueue
 from taskforge.domain.tenancy import ApiKey, Organization, Quota
@@ -96,6 +96,23 @@ async def test_projects_and_their_quotas(directory: Directory, engine: Any) -> N
     await engine.change_queue(1, CreateQueue(name="used"))
     with pytest.raises(Conflict, match="history"):
         await directory.delete_project((await directory.projects())[0], NOTE)
+
+
+async def test_a_project_is_changed_where_it_is_said_and_at_the_version_that_is_meant(directory: Directory) -> None:
+    made = await directory.create_project(1, "mail", Quota(workers=3), NOTE)
+    changes = [directory.update_project(made, f"m{n}", None, NOTE) for n in range(4)]
+    changes += [directory.update_project(made, None, Quota(workers=10 + n), NOTE) for n in range(4)]
+    assert sorted([one.version for one in await asyncio.gather(*changes)]) == list(range(2, 10))
+    now = await directory.project(made.number)
+    assert (now.name[0], now.name != "mail", (now.workers or 0) >= 10, now.version) == ("m", True, True, 9)
+    meant = [directory.update_project(made, f"n{n}", None, NOTE, now.version) for n in range(6)]
+    answers = await asyncio.gather(*meant, return_exceptions=True)
+    assert sorted(type(one).__name__ for one in answers) == ["Project"] + ["Stale"] * 5
+    with pytest.raises(Stale):
+        await directory.delete_project(made, NOTE, now.version)
+    await directory.delete_project(made, NOTE, now.version + 1)
+    with pytest.raises(NotFound):
+        await directory.project(made.number)
 
 
 async def test_the_last_owner_stays(directory: Directory) -> None:

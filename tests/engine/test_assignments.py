@@ -8,7 +8,7 @@ import pytest
 
 from taskforge.domain.assignment import Assign, Reassign, Unassign
 from taskforge.domain.audit import Note
-from taskforge.domain.errors import Conflict, Invalid, NotFound
+from taskforge.domain.errors import Conflict, Invalid, NotFound, Stale
 from taskforge.domain.outcome import HandBack, Skip
 from taskforge.domain.queue import DeleteQueue, Queue
 from taskforge.domain.worker import Registered
@@ -56,6 +56,18 @@ async def test_an_assignment_is_changed_and_removed(world: World) -> None:
     assert await world.engine.change_assignment(1, Unassign(queue.id, worker.worker)) == changed
     assert await world.engine.assignments([1]) == []
     await world.engine.change_assignment(1, Assign(queue.id, worker.worker))
+
+
+async def test_a_change_meant_for_another_mark_is_refused(world: World, other: Engine) -> None:
+    queue, worker = await default(world), await world.worker()
+    made = await world.engine.change_assignment(1, Assign(queue.id, worker.worker, 7))
+    changed = await other.change_assignment(1, Reassign(queue.id, worker.worker, weight=8, expected_mark=made.mark))
+    for change in (Reassign(queue.id, worker.worker, weight=9), Unassign(queue.id, worker.worker)):
+        with pytest.raises(Stale):
+            await world.engine.change_assignment(1, msgspec.structs.replace(change, expected_mark=made.mark))
+    assert await world.engine.assignments([1]) == [changed]
+    await world.engine.change_assignment(1, Unassign(queue.id, worker.worker, expected_mark=changed.mark))
+    assert await world.engine.assignments([1]) == []
 
 
 async def test_what_does_not_fit_is_refused(world: World) -> None:

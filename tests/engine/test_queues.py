@@ -2,7 +2,7 @@ from uuid import uuid4
 
 import pytest
 
-from taskforge.domain.errors import Conflict, Invalid, NotFound
+from taskforge.domain.errors import Conflict, Invalid, NotFound, Stale
 from taskforge.domain.job import JobStatus, new_job
 from taskforge.domain.outcome import HandBack, Succeed
 from taskforge.domain.queue import CreateQueue, DeleteQueue, QueueSettings, UpdateQueue
@@ -52,10 +52,13 @@ async def test_an_update_changes_what_it_names_and_counts_versions(world: World)
 async def test_a_stale_update_is_refused(world: World) -> None:
     made = await world.queue("mail")
     await world.update(made, priority=3, expected_version=1)
-    with pytest.raises(Conflict):
+    with pytest.raises(Stale):
         await world.update(made, priority=4, expected_version=1)
+    with pytest.raises(Stale):
+        await world.engine.change_queue(1, DeleteQueue(queue=made.id, expected_version=1))
     assert [queue.priority for queue in await world.engine.queues([1]) if queue.name == "mail"] == [3]
     await world.update(made, priority=4, expected_version=2)
+    await world.engine.change_queue(1, DeleteQueue(queue=made.id, expected_version=3))
 
 
 async def test_a_renamed_queue_keeps_its_jobs(world: World, other: Engine) -> None:

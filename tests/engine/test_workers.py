@@ -1,9 +1,10 @@
 from uuid import uuid4
 
+import msgspec
 import pytest
 
 from taskforge.domain.assignment import Assign
-from taskforge.domain.errors import Conflict, Invalid, LeaseLost, NotFound
+from taskforge.domain.errors import Conflict, Invalid, LeaseLost, NotFound, Stale
 from taskforge.domain.outcome import Cancel, DeadLetter, Fail, Retry, Snooze, Succeed, Transition
 from taskforge.domain.queue import DeleteQueue
 from taskforge.domain.worker import NewWorker, Registered, Sample, UpdateWorker, Worker, WorkerStatus
@@ -189,6 +190,24 @@ async def test_an_update_changes_what_it_names(world: World, other: Engine) -> N
     assert await only(world) == changed
     changed = await other.update_worker(1, UpdateWorker(worker=worker.worker, capabilities={}))
     assert (changed.name, changed.capabilities) == ("renamed", {})
+
+
+async def test_a_change_meant_for_another_mark_is_refused(world: World, other: Engine) -> None:
+    made = await world.worker("w", capabilities={"gpu": True, "cores": 4})
+    read = await only(world)
+    await world.engine.renew(made.incarnation, 60, Sample(50.0, 1_000))
+    assert (await only(world)).mark == read.mark, "a heartbeat is no change"
+    changed = await other.update_worker(1, UpdateWorker(worker=read.id, max_concurrent_jobs=7, expected_mark=read.mark))
+    for change in (UpdateWorker(worker=read.id, name="x"), UpdateWorker(worker=read.id, drain_mode=True)):
+        with pytest.raises(Stale):
+            await world.engine.update_worker(1, msgspec.structs.replace(change, expected_mark=read.mark))
+    with pytest.raises(Stale):
+        await world.engine.deregister(made.incarnation, expected_mark=read.mark)
+    await world.engine.renew(made.incarnation, 60, Sample())
+    assert (await only(world)).mark == changed.mark
+    await world.engine.deregister(made.incarnation, expected_mark=changed.mark)
+    with pytest.raises(LeaseLost):
+        await world.engine.renew(made.incarnation, 60, Sample())
 
 
 async def test_only_the_own_projects_workers_can_be_changed(world: World) -> None:

@@ -1,14 +1,11 @@
-"""Versions of what is read, so that a change can be made to that version alone."""
+"""Versions of what is read, so that a change can be made to that version alone. The store compares them, as part of the change."""
 
-import hashlib
 import re
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
-import msgspec
 from litestar import Response
 from litestar.params import HeaderParameter
 
-from taskforge.api.problems import Stale
 from taskforge.domain.errors import Invalid
 
 T = TypeVar("T")
@@ -17,25 +14,25 @@ IfMatch = Annotated[
 ]
 
 
-def tagged(view: T, etag: str, status: int = 200) -> Response[T]:
-    return Response(view, status_code=status, headers={"ETag": etag})
+def tagged(view: T, version: str | int, status: int = 200) -> Response[T]:
+    return Response(view, status_code=status, headers={"ETag": f'"{version}"'})
 
 
-def tag_of(view: Any) -> str:
-    """For what has no version of its own: a hash of what was shown."""
-    return f'"{hashlib.sha256(msgspec.json.encode(view)).hexdigest()[:20]}"'
-
-
-def check_match(if_match: str | None, view: Any) -> None:
-    if if_match is not None and if_match.strip() != "*" and tag_of(view) not in if_match:
-        raise Stale("it was changed since you read it; read it again")
+def mark_in(if_match: str | None) -> str | None:
+    """The mark that an ETag stands for."""
+    return _tag(if_match, "[0-9a-f]{1,64}")
 
 
 def version_in(if_match: str | None) -> int | None:
-    """The version that a queue's ETag stands for."""
+    """The version that an ETag stands for."""
+    tag = _tag(if_match, r"\d{1,9}")
+    return None if tag is None else int(tag)
+
+
+def _tag(if_match: str | None, form: str) -> str | None:
     if if_match is None or if_match.strip() == "*":
         return None
-    found = re.fullmatch(r'\s*(?:W/)?"(\d{1,9})"\s*', if_match)
+    found = re.fullmatch(rf'\s*(?:W/)?"({form})"\s*', if_match, re.ASCII)
     if found is None:
-        raise Invalid("If-Match", f"is {if_match[:40]!r}", 'use the ETag of the queue as it was read, such as "3"')
-    return int(found[1])
+        raise Invalid("If-Match", f"is {if_match[:40]!r}", "use the ETag as it was read, with its quotes")
+    return found[1]

@@ -20,6 +20,7 @@ from taskforge.domain.errors import (
     LeaseLost,
     NotFound,
     QueuePaused,
+    Stale,
     StoreUnavailable,
     StoreUnsuitable,
     TaskForgeError,
@@ -46,10 +47,6 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     retry_after: int | None = None
     context: dict[str, str | int] = {}
     """What the error is about, in parts: such as the kind and the name of what was not found"""
-
-
-class Stale(TaskForgeError):
-    """If-Match names a version that is no longer the present one."""
 
 
 class TooLarge(TaskForgeError):

@@ -7,9 +7,9 @@ import msgspec
 
 from taskforge.client.requests import Request, get, nothing, post, reader
 from taskforge.client.shapes import AssignmentShape, QueueShape, StatsShape, WorkerShape
-from taskforge.domain.assignment import Assign, Assignment, Reassign
+from taskforge.domain.assignment import Assign, Assignment, Reassign, Unassign
 from taskforge.domain.query import QueueStats, WorkerTotals
-from taskforge.domain.queue import CreateQueue, Queue, UpdateQueue
+from taskforge.domain.queue import CreateQueue, DeleteQueue, Queue, UpdateQueue
 from taskforge.domain.worker import UpdateWorker, Worker
 
 
@@ -64,15 +64,14 @@ def change_queue(change: CreateQueue | UpdateQueue) -> Request[Queue]:
             if change.settings is not None:
                 # The server merges settings with what is there; ours are all of them, so each is named.
                 fields["settings"] = msgspec.structs.asdict(change.settings)
-            headers = {} if change.expected_version is None else {"If-Match": f'"{change.expected_version}"'}
-            body = msgspec.json.encode(fields)
+            body, headers = msgspec.json.encode(fields), _meant(change.expected_version)
             return Request("PATCH", f"/queues/{change.queue}", _read_queue, body=body, headers=headers)
         case _:
             assert_never(change)
 
 
-def delete_queue(queue: UUID) -> Request[None]:
-    return Request("DELETE", f"/queues/{queue}", nothing)
+def delete_queue(change: DeleteQueue) -> Request[None]:
+    return Request("DELETE", f"/queues/{change.queue}", nothing, headers=_meant(change.expected_version))
 
 
 def _read_queue(body: bytes) -> Queue:
@@ -95,14 +94,17 @@ def worker_totals(worker: UUID) -> Request[WorkerTotals]:
 
 
 def update_worker(change: UpdateWorker) -> list[Request[Worker]]:
-    """One call for what it is, another for whether it drains."""
+    """One call for what it is, another for whether it drains; what is expected is expected of the first."""
     requests: list[Request[Worker]] = []
+    headers = _meant(change.expected_mark)
     fields = _given(change, "name", "max_concurrent_jobs", "capabilities")
     if fields or change.drain_mode is None:
-        requests.append(Request("PATCH", f"/workers/{change.worker}", _read_worker, body=msgspec.json.encode(fields)))
+        body = msgspec.json.encode(fields)
+        requests.append(Request("PATCH", f"/workers/{change.worker}", _read_worker, body=body, headers=headers))
+        headers = {}
     if change.drain_mode is not None:
         verb = "drain" if change.drain_mode else "undrain"
-        requests.append(post(f"/workers/{change.worker}/{verb}", _read_worker, repeatable=True))
+        requests.append(post(f"/workers/{change.worker}/{verb}", _read_worker, repeatable=not headers, headers=headers))
     return requests
 
 
@@ -124,11 +126,12 @@ def get_assignment(queue: UUID, worker: UUID) -> Request[Assignment]:
 def change_assignment(change: Assign | Reassign) -> Request[Assignment]:
     method = "PUT" if isinstance(change, Assign) else "PATCH"
     body = msgspec.json.encode(_given(change, "weight", "is_active"))
-    return Request(method, _pair(change.queue, change.worker), _read_assignment, body=body)
+    headers = {} if isinstance(change, Assign) else _meant(change.expected_mark)
+    return Request(method, _pair(change.queue, change.worker), _read_assignment, body=body, headers=headers)
 
 
-def delete_assignment(queue: UUID, worker: UUID) -> Request[None]:
-    return Request("DELETE", _pair(queue, worker), nothing)
+def delete_assignment(change: Unassign) -> Request[None]:
+    return Request("DELETE", _pair(change.queue, change.worker), nothing, headers=_meant(change.expected_mark))
 
 
 def _pair(queue: UUID, worker: UUID) -> str:
@@ -137,6 +140,10 @@ def _pair(queue: UUID, worker: UUID) -> str:
 
 def _read_assignment(body: bytes) -> Assignment:
     return _assignment(body).value()
+
+
+def _meant(expected: str | int | None) -> dict[str, str]:
+    return {} if expected is None else {"If-Match": f'"{expected}"'}
 
 
 def _given(change: Any, *names: str) -> dict[str, Any]:

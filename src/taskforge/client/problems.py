@@ -17,6 +17,7 @@ from taskforge.domain.errors import (
     LeaseLost,
     NotFound,
     QueuePaused,
+    Stale,
     StoreUnavailable,
     StoreUnsuitable,
     TaskForgeError,
@@ -92,7 +93,9 @@ def error_in(problem: Problem, status: int, retry_after: float = RETRY_SECONDS) 
             return QueuePaused(str(context["queue"]))
         case "lease-lost":
             return LeaseLost(detail)
-        case "conflict" | "stale" | "key-taken" | "queue-paused":
+        case "stale":
+            return Stale(detail)
+        case "conflict" | "key-taken" | "queue-paused":
             return Conflict(detail)
         case "unauthenticated":
             return Unauthenticated(detail)

@@ -138,7 +138,7 @@ class RemoteEngine:
         if not isinstance(change, DeleteQueue):
             return await self._send(places.change_queue(change))
         queue = await self._send(places.get_queue(change.queue))
-        await self._send(places.delete_queue(change.queue))
+        await self._send(places.delete_queue(change))
         return msgspec.structs.replace(queue, deleted_at=await self.now())
 
     async def queues(self, projects: Sequence[int]) -> list[Queue]:
@@ -164,7 +164,7 @@ class RemoteEngine:
         if not isinstance(change, Unassign):
             return await self._send(places.change_assignment(change))
         assignment = await self._send(places.get_assignment(change.queue, change.worker))
-        await self._send(places.delete_assignment(change.queue, change.worker))
+        await self._send(places.delete_assignment(change))
         return assignment
 
     async def assignments(self, projects: Sequence[int]) -> list[Assignment]:
@@ -178,7 +178,9 @@ class RemoteEngine:
     async def renew(self, incarnation: UUID, lease_seconds: float, sample: Sample) -> Renewed:
         return await self._send(protocol.heartbeat(incarnation, lease_seconds, sample))
 
-    async def deregister(self, incarnation: UUID, note: Note | None = None) -> None:
+    async def deregister(self, incarnation: UUID, note: Note | None = None, expected_mark: str | None = None) -> None:
+        if expected_mark is not None:
+            raise Invalid("expected_mark", "does not work over HTTP", "leave it out")
         await self._send(protocol.deregister(incarnation))
 
     async def claim(self, claim: Any) -> list[Claimed]:

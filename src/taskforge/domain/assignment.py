@@ -9,6 +9,7 @@ import msgspec
 
 from taskforge.domain import rules
 from taskforge.domain.errors import Conflict, Invalid, NotFound
+from taskforge.domain.marks import check_same, mark_of
 from taskforge.domain.queue import Queue
 
 
@@ -21,6 +22,10 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
     updated_at: datetime
 
+    @property
+    def mark(self) -> str:
+        return mark_of(self.queue, self.worker, self.weight, self.is_active, self.created_at, self.updated_at)
+
 
 class Assign(msgspec.Struct, frozen=True):
     queue: UUID
@@ -30,17 +35,19 @@ class Assign(msgspec.Struct, frozen=True):
 
 
 class Reassign(msgspec.Struct, frozen=True):
-    """Fields left at None stay as they are."""
+    """Fields left at None stay as they are. `expected_mark` makes a stale change fail instead of overwriting."""
 
     queue: UUID
     worker: UUID
     weight: int | None = None
     is_active: bool | None = None
+    expected_mark: str | None = None
 
 
 class Unassign(msgspec.Struct, frozen=True):
     queue: UUID
     worker: UUID
+    expected_mark: str | None = None
 
 
 AssignmentChange = Assign | Reassign | Unassign
@@ -77,6 +84,7 @@ def plan_assignment(change: AssignmentChange, old: Assignment | None) -> tuple[i
         return change.weight, change.is_active
     if old is None:
         raise NotFound("assignment", f"{change.queue} to {change.worker}")
+    check_same("the assignment", change.expected_mark, old.mark)
     match change:
         case Reassign(weight=weight, is_active=is_active):
             return old.weight if weight is None else weight, old.is_active if is_active is None else is_active

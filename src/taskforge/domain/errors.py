@@ -48,6 +48,10 @@ class Conflict(TaskForgeError):
     """The request is well formed but does not fit the present state."""
 
 
+class Stale(Conflict):
+    """The change is meant for a version that is no longer the present one."""
+
+
 class KeyTaken(Conflict):
     """An idempotency key was used before for a different job body."""
 

@@ -184,6 +184,7 @@ class UpdateQueue(msgspec.Struct, frozen=True, kw_only=True):
 
 class DeleteQueue(msgspec.Struct, frozen=True, kw_only=True):
     queue: UUID
+    expected_version: int | None = None
 
 
 QueueChange = CreateQueue | UpdateQueue | DeleteQueue

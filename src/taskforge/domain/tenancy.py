@@ -44,6 +44,7 @@ class Project(msgspec.Struct, frozen=True):
     pending_jobs: int | None
     workers: int | None
     payload_bytes_per_minute: int | None
+    version: int = 1
 
     @property
     def quota(self) -> Quota:

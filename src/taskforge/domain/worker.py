@@ -10,6 +10,7 @@ import msgspec
 
 from taskforge.domain import rules
 from taskforge.domain.errors import Invalid
+from taskforge.domain.marks import mark_of
 
 WORKER_TYPES = ("general", "specialized_cpu", "specialized_io", "specialized_gpu")
 MOST_NAMES = 1_000
@@ -61,6 +62,7 @@ class UpdateWorker(msgspec.Struct, frozen=True, kw_only=True):
     max_concurrent_jobs: int | None = None
     capabilities: dict[str, Any] | None = None
     drain_mode: bool | None = None
+    expected_mark: str | None = None  # the mark of the worker that is meant; one that was changed meanwhile is left alone
 
 
 class Worker(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +88,11 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     last_heartbeat: datetime | None
     registered_at: datetime
     updated_at: datetime
+
+    @property
+    def mark(self) -> str:
+        """Of what updates may collide over; heartbeats are not."""
+        return mark_of(self.id, self.name, self.max_concurrent_jobs, self.capabilities, self.drain_mode)
 
     @property
     def accepts_jobs(self) -> bool:

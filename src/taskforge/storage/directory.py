@@ -3,16 +3,20 @@
 from collections.abc import Collection
 from datetime import datetime, timedelta
 from functools import partial
+from typing import TypeVar
 from uuid import UUID
 
 import msgspec
 
 from taskforge.domain.access import PLATFORM_ORGANIZATION, Role
 from taskforge.domain.audit import Note
-from taskforge.domain.errors import Conflict, NotFound, nearest
+from taskforge.domain.errors import Conflict, NotFound, Stale, nearest
 from taskforge.domain.ids import IdMint
+from taskforge.domain.marks import check_same
 from taskforge.domain.tenancy import FIRST_PROJECT, Invitation, Member, Organization, Project, Quota, User
 from taskforge.storage.cabinet import Cabinet, Step, audited
+
+T = TypeVar("T")
 
 
 async def home_of(cabinet: Cabinet, name: str) -> int:
@@ -96,7 +100,7 @@ class Directory:
 
     async def projects(self) -> list[Project]:
         """All of them: there are few, and whoever asks keeps to those of its principal."""
-        return await self._cabinet.look(Project, _PROJECTS)
+        return await self._cabinet.look(Project, f"{_PROJECTS} order by p.number")
 
     async def create_project(self, organization: int, name: str, quota: Quota, note: Note) -> Project:
         now, identifier = await self._cabinet.now(), self._mint()
@@ -115,8 +119,18 @@ class Directory:
         )
         return Project(answers[0][0][0], identifier, organization, name, now, *_limits(quota))
 
-    async def update_project(self, old: Project, name: str, quota: Quota, note: Note) -> Project:
-        now = await self._cabinet.now()
+    async def project(self, number: int) -> Project:
+        found = await self._cabinet.look(Project, f"{_PROJECTS} where p.number = $1", number)
+        return _one(found, "project", str(number))
+
+    async def update_project(
+        self, old: Project, name: str | None, quota: Quota | None, note: Note, expected: int | None = None
+    ) -> Project:
+        """What is None stays as it is. `expected`: the version that is meant, else whatever is there."""
+        old, now = await self.project(old.number), await self._cabinet.now()
+        check_same(f"project {old.name!r}", expected, old.version)
+        given = (name, quota)
+        name, quota = old.name if name is None else name, old.quota if quota is None else quota
         rename = """
             update taskforge.projects set name = $2 where number = $1
                 and not exists (select 1 from taskforge.projects where organization = $3 and name = $2 and number <> $1)"""
@@ -126,18 +140,26 @@ class Directory:
                 pending_jobs = excluded.pending_jobs, workers = excluded.workers,
                 payload_bytes_per_minute = excluded.payload_bytes_per_minute"""
         before, after = {"name": old.name, "quota": old.quota}, {"name": name, "quota": quota}
-        await self._cabinet.write(
-            [
-                Step(rename, (old.number, name, old.organization), partial(Conflict, f"project {name!r} already exists")),
-                Step(quotas, (old.number, *_limits(quota))),
-                audited(note, now, f"project {old.name} ({old.id})", project=old.number, before=before, after=after),
-            ]
-        )
-        return Project(old.number, old.id, old.organization, name, old.created_at, *_limits(quota))
+        steps = [
+            _next_version(old),
+            Step(rename, (old.number, name, old.organization), partial(Conflict, f"project {name!r} already exists")),
+            Step(quotas, (old.number, *_limits(quota))),
+            audited(note, now, f"project {old.name} ({old.id})", project=old.number, before=before, after=after),
+        ]
+        try:
+            await self._cabinet.write(steps)
+        except Stale:
+            if expected is not None:
+                raise
+            return await self.update_project(old, *given, note)  # of what another has changed, only this is to be changed
+        return Project(old.number, old.id, old.organization, name, old.created_at, *_limits(quota), old.version + 1)
 
-    async def delete_project(self, old: Project, note: Note) -> None:
+    async def delete_project(self, old: Project, note: Note, expected: int | None = None) -> None:
         """Only one that was never used: history belongs to its project."""
         now = await self._cabinet.now()
+        if expected is not None:
+            old = await self.project(old.number)
+            check_same(f"project {old.name!r}", expected, old.version)
         used = partial(
             Conflict, f"project {old.name!r} has, or had, queues, workers or keys; their history stays readable, so it stays too"
         )
@@ -148,6 +170,7 @@ class Directory:
                 and not exists (select 1 from taskforge.api_keys where project = $1)"""
         await self._cabinet.write(
             [
+                *([] if expected is None else [_next_version(old)]),
                 Step("delete from taskforge.quotas where project = $1", (old.number,)),
                 Step(unused, (old.number,), used),
                 audited(note, now, f"project {old.name} ({old.id})", before={"name": old.name}),
@@ -327,8 +350,8 @@ class Directory:
 
 _PROJECTS = """
 select p.number, p.id, p.organization, p.name, p.created_at, q.enqueue_per_minute, q.pending_jobs, q.workers,
-    q.payload_bytes_per_minute
-from taskforge.projects p left join taskforge.quotas q on q.project = p.number order by p.number
+    q.payload_bytes_per_minute, p.version
+from taskforge.projects p left join taskforge.quotas q on q.project = p.number
 """
 _USERS = "select id, email, name, password, epoch, created_at, disabled_at from taskforge.users"
 _MEMBERS = """
@@ -346,11 +369,19 @@ def _locked(organization: int) -> Step:
     return Step("update taskforge.organizations set name = name where number = $1", (organization,))
 
 
+def _next_version(old: Project) -> Step:
+    """Goes before every change of a project that was read: it is refused if the project is another by now."""
+    stale = partial(Stale, f"project {old.name!r} was changed since it was read; read it again")
+    return Step(
+        "update taskforge.projects set version = version + 1 where number = $1 and version = $2", (old.number, old.version), stale
+    )
+
+
 def _limits(quota: Quota) -> tuple[int | None, int | None, int | None, int | None]:
     return quota.enqueue_per_minute, quota.pending_jobs, quota.workers, quota.payload_bytes_per_minute
 
 
-def _one(found: list[Organization], kind: str, name: str) -> Organization:
+def _one(found: list[T], kind: str, name: str) -> T:
     if not found:
         raise NotFound(kind, name)
     return found[0]

@@ -8,7 +8,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
 from taskforge.api.caller import PUBLIC, Caller, Visitor
-from taskforge.api.etags import IfMatch, check_match, tag_of, tagged
+from taskforge.api.etags import IfMatch, tagged, version_in
 from taskforge.api.problems import responses
 from taskforge.api.views import (
     InvitationView,
@@ -147,15 +147,15 @@ async def create_project(caller: NamedDependency[Caller], data: JSONBody[Project
     note = caller.note("project.create")
     made = await caller.backend.directory.create_project(caller.principal.organization, name, quota, note)
     caller.backend.forget()
-    view = project_view(made)
-    return tagged(view, tag_of(view), 201)
+    return tagged(project_view(made), made.version, 201)
 
 
 @get("/projects/{project:str}", permission=Permission.PROJECT_READ, tags=["Projects"], responses=responses(404))
 async def get_project(caller: NamedDependency[Caller], project: FromPath[str]) -> Response[ProjectView]:
     """Read a project by name or id."""
-    view = project_view(await caller.backend.tenants.project(caller.principal, project))
-    return tagged(view, tag_of(view))
+    known = await caller.backend.tenants.project(caller.principal, project)
+    found = await caller.backend.directory.project(known.number)  # what is remembered may have an ETag that is over
+    return tagged(project_view(found), found.version)
 
 
 @patch("/projects/{project:str}", permission=Permission.PROJECT_WRITE, tags=["Projects"], responses=responses(404, 409, 412))
@@ -165,21 +165,20 @@ async def update_project(
     """Change a project's name or quota."""
     caller.backend.tenants.forget()
     old = await caller.backend.tenants.project(caller.principal, project)
-    check_match(if_match, project_view(old))
-    name = old.name if data.name is None else check_name("name", data.name)
-    quota = old.quota if data.quota is None else check_quota(data.quota)
-    made = await caller.backend.directory.update_project(old, name, quota, caller.note("project.update"))
+    name = None if data.name is None else check_name("name", data.name)
+    quota = None if data.quota is None else check_quota(data.quota)
+    note, expected = caller.note("project.update"), version_in(if_match)
+    made = await caller.backend.directory.update_project(old, name, quota, note, expected)
     caller.backend.forget()
-    view = project_view(made)
-    return tagged(view, tag_of(view))
+    return tagged(project_view(made), made.version)
 
 
-@delete("/projects/{project:str}", permission=Permission.PROJECT_WRITE, tags=["Projects"], responses=responses(404, 409))
-async def delete_project(caller: NamedDependency[Caller], project: FromPath[str]) -> None:
+@delete("/projects/{project:str}", permission=Permission.PROJECT_WRITE, tags=["Projects"], responses=responses(404, 409, 412))
+async def delete_project(caller: NamedDependency[Caller], project: FromPath[str], if_match: IfMatch = None) -> None:
     """Delete a project that was never used."""
     _whole_organization(caller)
     old = await caller.backend.tenants.project(caller.principal, project)
-    await caller.backend.directory.delete_project(old, caller.note("project.delete"))
+    await caller.backend.directory.delete_project(old, caller.note("project.delete"), version_in(if_match))
     caller.backend.forget()
 
 

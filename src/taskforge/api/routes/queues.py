@@ -10,10 +10,10 @@ from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
 from taskforge.api.caller import Caller
 from taskforge.api.etags import IfMatch, tagged, version_in
-from taskforge.api.problems import Stale, responses
+from taskforge.api.problems import responses
 from taskforge.api.views import QueueStatsView, QueueView, queue_view, stats_view
 from taskforge.domain.access import Permission
-from taskforge.domain.errors import Conflict, NotFound, nearest
+from taskforge.domain.errors import Conflict, NotFound, Stale, nearest
 from taskforge.domain.queue import CreateQueue, DeleteQueue, Queue, QueueSettings, UpdateQueue
 
 ProjectName = Annotated[str | None, QueryParameter(name="project", description="A project's name or id; else all that you may see")]
@@ -116,9 +116,9 @@ async def update_queue(
     )
     try:
         made = await caller.backend.engine.change_queue(old.project, change, note=caller.note("queue.update"))
-    except Conflict as error:
-        if expected is not None and (await caller.queue(queue_id)).version != expected:
-            raise Stale(str(error)) from None
+    except Stale as error:
+        if expected is None:
+            raise Conflict(str(error)) from None
         raise
     return await _rendered(caller, made)
 
@@ -128,11 +128,11 @@ async def update_queue(
     permission=Permission.QUEUE_WRITE,
     status_code=200,
     tags=["Queues"],
-    responses=responses(404, 409),
+    responses=responses(404, 409, 412),
 )
-async def pause_queue(caller: NamedDependency[Caller], queue_id: FromPath[UUID]) -> Response[QueueView]:
+async def pause_queue(caller: NamedDependency[Caller], queue_id: FromPath[UUID], if_match: IfMatch = None) -> Response[QueueView]:
     """Start no more of its jobs, and take no new ones unless its settings say otherwise."""
-    return await _set_active(caller, queue_id, active=False)
+    return await _set_active(caller, queue_id, if_match, active=False)
 
 
 @post(
@@ -140,18 +140,19 @@ async def pause_queue(caller: NamedDependency[Caller], queue_id: FromPath[UUID])
     permission=Permission.QUEUE_WRITE,
     status_code=200,
     tags=["Queues"],
-    responses=responses(404, 409),
+    responses=responses(404, 409, 412),
 )
-async def resume_queue(caller: NamedDependency[Caller], queue_id: FromPath[UUID]) -> Response[QueueView]:
+async def resume_queue(caller: NamedDependency[Caller], queue_id: FromPath[UUID], if_match: IfMatch = None) -> Response[QueueView]:
     """Go on with a paused queue."""
-    return await _set_active(caller, queue_id, active=True)
+    return await _set_active(caller, queue_id, if_match, active=True)
 
 
-@delete("/queues/{queue_id:uuid}", permission=Permission.QUEUE_WRITE, tags=["Queues"], responses=responses(404, 409))
-async def delete_queue(caller: NamedDependency[Caller], queue_id: FromPath[UUID]) -> None:
+@delete("/queues/{queue_id:uuid}", permission=Permission.QUEUE_WRITE, tags=["Queues"], responses=responses(404, 409, 412))
+async def delete_queue(caller: NamedDependency[Caller], queue_id: FromPath[UUID], if_match: IfMatch = None) -> None:
     """Delete a queue: what waits in it is cancelled, its history stays. Refused while its jobs run."""
     old = await caller.queue(queue_id)
-    await caller.backend.engine.change_queue(old.project, DeleteQueue(queue=queue_id), note=caller.note("queue.delete"))
+    change = DeleteQueue(queue=queue_id, expected_version=version_in(if_match))
+    await caller.backend.engine.change_queue(old.project, change, note=caller.note("queue.delete"))
 
 
 @get("/queues/{queue_id:uuid}/stats", permission=Permission.QUEUE_READ, tags=["Queues"], responses=responses(404))
@@ -174,16 +175,17 @@ def _settings(values: dict[str, Any]) -> QueueSettings:
     return QueueSettings.parse({name: value for name, value in values.items() if value is not None})
 
 
-async def _set_active(caller: Caller, queue_id: UUID, *, active: bool) -> Response[QueueView]:
+async def _set_active(caller: Caller, queue_id: UUID, if_match: str | None, *, active: bool) -> Response[QueueView]:
     old = await caller.queue(queue_id)
     note = caller.note("queue.resume" if active else "queue.pause")
-    made = await caller.backend.engine.change_queue(old.project, UpdateQueue(queue=queue_id, is_active=active), note=note)
+    change = UpdateQueue(queue=queue_id, is_active=active, expected_version=version_in(if_match))
+    made = await caller.backend.engine.change_queue(old.project, change, note=note)
     return await _rendered(caller, made)
 
 
 async def _rendered(caller: Caller, queue: Queue, status: int = 200) -> Response[QueueView]:
     view = queue_view(queue, await caller.project_names())
-    return tagged(view, f'"{queue.version}"', status)
+    return tagged(view, queue.version, status)
 
 
 HANDLERS = [

@@ -9,7 +9,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery, JSONBody
 
 from taskforge.api.caller import Caller
-from taskforge.api.etags import IfMatch, check_match, tag_of, tagged
+from taskforge.api.etags import IfMatch, mark_in, tagged
 from taskforge.api.problems import responses
 from taskforge.api.routes.queues import ProjectName, QueueList
 from taskforge.api.views import AssignmentView, QueueView, Time, WorkerView, assignment_view, queue_view, worker_view
@@ -105,10 +105,13 @@ async def update_worker(
     return await _update(
         caller,
         UpdateWorker(
-            worker=worker_id, name=data.name, max_concurrent_jobs=data.max_concurrent_jobs, capabilities=data.capabilities
+            worker=worker_id,
+            name=data.name,
+            max_concurrent_jobs=data.max_concurrent_jobs,
+            capabilities=data.capabilities,
+            expected_mark=mark_in(if_match),
         ),
         "worker.update",
-        if_match,
     )
 
 
@@ -117,11 +120,14 @@ async def update_worker(
     permission=Permission.WORKER_WRITE,
     status_code=200,
     tags=["Workers"],
-    responses=responses(404),
+    responses=responses(404, 412),
 )
-async def drain_worker(caller: NamedDependency[Caller], worker_id: FromPath[UUID]) -> Response[WorkerView]:
+async def drain_worker(
+    caller: NamedDependency[Caller], worker_id: FromPath[UUID], if_match: IfMatch = None
+) -> Response[WorkerView]:
     """Let a worker finish what it has and take no more."""
-    return await _update(caller, UpdateWorker(worker=worker_id, drain_mode=True), "worker.drain")
+    change = UpdateWorker(worker=worker_id, drain_mode=True, expected_mark=mark_in(if_match))
+    return await _update(caller, change, "worker.drain")
 
 
 @post(
@@ -129,20 +135,24 @@ async def drain_worker(caller: NamedDependency[Caller], worker_id: FromPath[UUID
     permission=Permission.WORKER_WRITE,
     status_code=200,
     tags=["Workers"],
-    responses=responses(404),
+    responses=responses(404, 412),
 )
-async def undrain_worker(caller: NamedDependency[Caller], worker_id: FromPath[UUID]) -> Response[WorkerView]:
+async def undrain_worker(
+    caller: NamedDependency[Caller], worker_id: FromPath[UUID], if_match: IfMatch = None
+) -> Response[WorkerView]:
     """Let a drained worker take jobs again."""
-    return await _update(caller, UpdateWorker(worker=worker_id, drain_mode=False), "worker.undrain")
+    change = UpdateWorker(worker=worker_id, drain_mode=False, expected_mark=mark_in(if_match))
+    return await _update(caller, change, "worker.undrain")
 
 
-@delete("/workers/{worker_id:uuid}", permission=Permission.WORKER_WRITE, tags=["Workers"], responses=responses(404, 409))
-async def deregister_worker(caller: NamedDependency[Caller], worker_id: FromPath[UUID]) -> None:
+@delete("/workers/{worker_id:uuid}", permission=Permission.WORKER_WRITE, tags=["Workers"], responses=responses(404, 409, 412))
+async def deregister_worker(caller: NamedDependency[Caller], worker_id: FromPath[UUID], if_match: IfMatch = None) -> None:
     """End a worker's lease. Refused while it runs jobs: drain it first."""
     worker = await caller.worker(worker_id)
     if worker.active_jobs:
         raise Conflict(f"worker {worker.name!r} runs {worker.active_jobs} jobs; drain it first")
-    await caller.backend.engine.deregister(worker.incarnation, note=caller.note("worker.deregister"))
+    note = caller.note("worker.deregister")
+    await caller.backend.engine.deregister(worker.incarnation, note=note, expected_mark=mark_in(if_match))
 
 
 @get("/workers/{worker_id:uuid}/stats", permission=Permission.WORKER_READ, tags=["Workers"], responses=responses(404))
@@ -198,20 +208,19 @@ async def get_assignment(
 ) -> Response[AssignmentView]:
     """Read an assignment."""
     _, found = await _pair(caller, queue_id, worker_id)
-    view = assignment_view(found)
-    return tagged(view, tag_of(view))
+    return tagged(assignment_view(found), found.mark)
 
 
 @put(_PAIR, permission=Permission.WORKER_WRITE, status_code=201, tags=["Assignments"], responses=responses(404, 409))
 async def create_assignment(
     caller: NamedDependency[Caller], queue_id: FromPath[UUID], worker_id: FromPath[UUID], data: JSONBody[AssignmentBody]
-) -> AssignmentView:
+) -> Response[AssignmentView]:
     """Assign a worker to a queue, which from then on is served by its assigned workers alone."""
     queue = await caller.queue(queue_id)
     await caller.worker(worker_id)
     change = Assign(queue=queue_id, worker=worker_id, weight=data.weight, is_active=data.is_active)
     made = await caller.backend.engine.change_assignment(queue.project, change, note=caller.note("assignment.create"))
-    return assignment_view(made)
+    return tagged(assignment_view(made), made.mark, 201)
 
 
 @patch(_PAIR, permission=Permission.WORKER_WRITE, tags=["Assignments"], responses=responses(404, 409, 412))
@@ -221,20 +230,23 @@ async def update_assignment(
     worker_id: FromPath[UUID],
     data: JSONBody[AssignmentEdit],
     if_match: IfMatch = None,
-) -> AssignmentView:
+) -> Response[AssignmentView]:
     """Change an assignment's weight, or switch it on and off."""
-    queue, old = await _pair(caller, queue_id, worker_id)
-    check_match(if_match, assignment_view(old))
-    change = Reassign(queue=queue_id, worker=worker_id, weight=data.weight, is_active=data.is_active)
+    queue, _ = await _pair(caller, queue_id, worker_id)
+    change = Reassign(
+        queue=queue_id, worker=worker_id, weight=data.weight, is_active=data.is_active, expected_mark=mark_in(if_match)
+    )
     made = await caller.backend.engine.change_assignment(queue.project, change, note=caller.note("assignment.update"))
-    return assignment_view(made)
+    return tagged(assignment_view(made), made.mark)
 
 
-@delete(_PAIR, permission=Permission.WORKER_WRITE, tags=["Assignments"], responses=responses(404))
-async def delete_assignment(caller: NamedDependency[Caller], queue_id: FromPath[UUID], worker_id: FromPath[UUID]) -> None:
+@delete(_PAIR, permission=Permission.WORKER_WRITE, tags=["Assignments"], responses=responses(404, 412))
+async def delete_assignment(
+    caller: NamedDependency[Caller], queue_id: FromPath[UUID], worker_id: FromPath[UUID], if_match: IfMatch = None
+) -> None:
     """Remove an assignment."""
     queue, _ = await _pair(caller, queue_id, worker_id)
-    change = Unassign(queue=queue_id, worker=worker_id)
+    change = Unassign(queue=queue_id, worker=worker_id, expected_mark=mark_in(if_match))
     await caller.backend.engine.change_assignment(queue.project, change, note=caller.note("assignment.delete"))
 
 
@@ -287,21 +299,15 @@ async def _pair(caller: Caller, queue_id: UUID, worker_id: UUID) -> tuple[Queue,
     raise NotFound("assignment", f"of {worker_id} to {queue_id}")
 
 
-async def _update(caller: Caller, change: UpdateWorker, action: str, if_match: str | None = None) -> Response[WorkerView]:
+async def _update(caller: Caller, change: UpdateWorker, action: str) -> Response[WorkerView]:
     check_worker(change)
     old = await caller.worker(change.worker)
-    check_match(if_match, _stable(old))
     made = await caller.backend.engine.update_worker(old.project, change, note=caller.note(action))
     return await _rendered(caller, made)
 
 
 async def _rendered(caller: Caller, worker: Worker) -> Response[WorkerView]:
-    return tagged(worker_view(worker, await caller.project_names()), tag_of(_stable(worker)))
-
-
-def _stable(worker: Worker) -> tuple[Any, ...]:
-    """What an update may collide over; heartbeats are not."""
-    return (worker.id, worker.name, worker.max_concurrent_jobs, worker.capabilities, worker.drain_mode)
+    return tagged(worker_view(worker, await caller.project_names()), worker.mark)
 
 
 HANDLERS = [

@@ -11,6 +11,7 @@ from taskforge.domain import trail
 from taskforge.domain.audit import Note
 from taskforge.domain.errors import Conflict, LeaseLost, NotFound
 from taskforge.domain.ids import uuid_from_int
+from taskforge.domain.marks import check_same
 from taskforge.domain.query import QueueStats, WorkerTotals
 from taskforge.domain.queue import (
     CreateQueue,
@@ -83,8 +84,7 @@ class Registrar(Steward):
     async def _update(self, connection: Connection, catalog: Catalog, project: int, change: UpdateQueue) -> int:
         check_queue(change)
         old = catalog.queue_with_id(project, change.queue)
-        if change.expected_version is not None and change.expected_version != old.version:
-            raise Conflict(f"queue {old.name!r} is at version {old.version}, not {change.expected_version}; read it again")
+        check_same(f"queue {old.name!r}", change.expected_version, old.version)
         settings = old.settings if change.settings is None else change.settings
         self._check_settings(catalog, project, old.id, settings)
         try:
@@ -106,6 +106,7 @@ class Registrar(Steward):
 
     async def _delete(self, connection: Connection, catalog: Catalog, project: int, change: DeleteQueue) -> int:
         old = catalog.queue_with_id(project, change.queue)
+        check_same(f"queue {old.name!r}", change.expected_version, old.version)
         for queue, target in catalog.dead_letter_targets_of(project).items():
             if target == old.id:
                 user = catalog.queue_with_id(project, queue).name
@@ -192,7 +193,7 @@ class Registrar(Steward):
             raise LeaseLost(f"the lease of worker incarnation {incarnation} is over; register again")
         return Renewed(rows[0]["drain_mode"], tuple(rows[0]["cancelled"]))
 
-    async def deregister(self, incarnation: UUID, note: Note | None = None) -> None:
+    async def deregister(self, incarnation: UUID, note: Note | None = None, expected_mark: str | None = None) -> None:
         async with self.transaction() as connection:
             # Claims read the lease without a lock, so it ends first; what a claim took before is then seen by the count.
             await connection.execute(self.sql("deregister"), incarnation, self.bound_now())
@@ -201,10 +202,16 @@ class Registrar(Steward):
             )
             if busy:
                 raise Conflict(f"worker incarnation {incarnation} still runs {busy} jobs; drain it first")
+            if note is None and expected_mark is None:
+                return
+            rows = await connection.fetch(
+                self.in_schema("select project, name, id from taskforge.workers where incarnation = $1"), incarnation
+            )
+            if expected_mark is not None:
+                for project, name, identity in rows:
+                    present = await self._latest(connection, project, identity)
+                    check_same(f"worker {name!r}", expected_mark, present.mark)
             if note is not None:
-                rows = await connection.fetch(
-                    self.in_schema("select project, name, id from taskforge.workers where incarnation = $1"), incarnation
-                )
                 await self.enter(connection, [trail.worker_left(note, *row) for row in rows])
 
     async def update_worker(self, project: int, change: UpdateWorker, note: Note | None = None) -> Worker:
@@ -213,6 +220,7 @@ class Registrar(Steward):
             # Locked first, so that what is read here cannot change before the commit.
             await connection.execute(self.sql("lock_worker"), change.worker, project)
             before = await self._latest(connection, project, change.worker)
+            check_same(f"worker {before.name!r}", change.expected_mark, before.mark)
             await connection.execute(
                 self.sql("update_worker"),
                 change.worker,

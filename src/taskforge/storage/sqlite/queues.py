@@ -7,6 +7,7 @@ from taskforge.domain import trail
 from taskforge.domain.audit import Note
 from taskforge.domain.errors import Conflict, NotFound
 from taskforge.domain.job import JobStatus
+from taskforge.domain.marks import check_same
 from taskforge.domain.queue import (
     CreateQueue,
     DeleteQueue,
@@ -63,8 +64,7 @@ def _create(transaction: Transaction, catalog: Catalog, project: int, change: Cr
 def _update(transaction: Transaction, catalog: Catalog, project: int, change: UpdateQueue) -> int:
     check_queue(change)
     old = catalog.queue_with_id(project, change.queue)
-    if change.expected_version is not None and change.expected_version != old.version:
-        raise Conflict(f"queue {old.name!r} is at version {old.version}, not {change.expected_version}; read it again")
+    check_same(f"queue {old.name!r}", change.expected_version, old.version)
     if change.name is not None and change.name != old.name:
         _check_name(catalog, project, change.name)
     settings = old.settings if change.settings is None else change.settings
@@ -91,6 +91,7 @@ def _update(transaction: Transaction, catalog: Catalog, project: int, change: Up
 
 def _delete(transaction: Transaction, catalog: Catalog, project: int, change: DeleteQueue) -> int:
     old = catalog.queue_with_id(project, change.queue)
+    check_same(f"queue {old.name!r}", change.expected_version, old.version)
     for queue, target in catalog.dead_letter_targets_of(project).items():
         if target == old.id:
             user = catalog.queue_with_id(project, queue).name

@@ -8,6 +8,7 @@ from taskforge.domain import trail
 from taskforge.domain.audit import Note
 from taskforge.domain.errors import Conflict, LeaseLost, NotFound
 from taskforge.domain.ids import uuid_from_bytes
+from taskforge.domain.marks import check_same
 from taskforge.domain.query import WorkerTotals
 from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, UpdateWorker, Worker, check_worker, worker_topic
 from taskforge.storage.sqlite import codec, ledger
@@ -62,22 +63,25 @@ def renew(transaction: Transaction, asked_at: int, incarnation: UUID, lease_seco
     return Renewed(bool(row[1]), tuple(uuid_from_bytes(fence) for (fence,) in asked))
 
 
-def deregister(transaction: Transaction, incarnation: UUID, note: Note | None) -> None:
+def deregister(transaction: Transaction, incarnation: UUID, note: Note | None, expected_mark: str | None) -> None:
+    statement = "select project, name, id from workers where incarnation = ?"
+    known = [(project, name, uuid_from_bytes(key)) for project, name, key in transaction.execute(statement, (incarnation.bytes,))]
+    if expected_mark is not None:
+        for project, name, identity in known:
+            check_same(f"worker {name!r}", expected_mark, _latest(transaction, project, identity).mark)
     busy = transaction.execute("select count(*) from running where worker = ?", (incarnation.bytes,)).fetchone()[0]
     if busy:
         raise Conflict(f"worker incarnation {incarnation} still runs {busy} jobs; drain it first")
     for left, identity in transaction.execute(sql("deregister"), (transaction.now, incarnation.bytes)).fetchall():
         ledger.announce(transaction, left, "worker.left", worker=uuid_from_bytes(identity))
     if note is not None:
-        rows = transaction.execute("select project, name, id from workers where incarnation = ?", (incarnation.bytes,)).fetchall()
-        ledger.enter(
-            transaction, [trail.worker_left(note, project, name, uuid_from_bytes(identity)) for project, name, identity in rows]
-        )
+        ledger.enter(transaction, [trail.worker_left(note, *one) for one in known])
 
 
 def update_worker(transaction: Transaction, project: int, change: UpdateWorker, note: Note | None) -> Worker:
     check_worker(change)
     before = _latest(transaction, project, change.worker)
+    check_same(f"worker {before.name!r}", change.expected_mark, before.mark)
     capabilities = None if change.capabilities is None else codec.json(change.capabilities)
     values = (
         change.name,

@@ -14,6 +14,7 @@ create table taskforge.projects (
     organization int not null references taskforge.organizations,
     name text not null,
     created_at timestamptz not null default now(),
+    version int not null default 1,
     unique (organization, name)
 );
 

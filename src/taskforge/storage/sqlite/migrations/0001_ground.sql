@@ -15,6 +15,7 @@ create table projects (
     organization integer not null references organizations,
     name text not null,
     created_at integer not null,
+    version integer not null default 1,
     unique (organization, name)
 ) strict;
 
