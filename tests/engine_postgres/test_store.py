@@ -13,7 +13,7 @@ import pytest
 from taskforge.domain.changes import CancelJob, RetryJob
 from taskforge.domain.errors import Invalid, StoreUnavailable, StoreUnsuitable
 from taskforge.domain.job import Inserted, new_job
-from taskforge.domain.outcome import Finish, Succeed
+from taskforge.domain.outcome import Cancel, Finish, Succeed
 from taskforge.domain.query import JobFilter, Page
 from taskforge.domain.queue import CreateQueue, QueueSettings
 from taskforge.domain.worker import NewWorker
@@ -292,3 +292,12 @@ def test_many_lanes_are_asked_for_what_they_lately_gave() -> None:
     reach.ask(lanes, 10, 0.0)
     reach.learn([(7, 801), (8, 802)], 0.0, 0.001)
     assert reach.ask(lanes, 1_000, 0.0)[1][7:9] == [1_000, 14]  # a small claim does not make it forget the large ones at once
+
+
+@pytest.mark.parametrize("odd", ["a\x00b", "a\udcffb"])
+async def test_text_that_no_column_can_hold_is_refused_in_words(engine: PostgresEngine, odd: str) -> None:
+    await engine.insert(1, [new_job("emails", "send")])
+    worker = await engine.register(1, NewWorker(name="w"), 60)
+    [job] = await engine.claim(Claim(worker.incarnation, 1))
+    with pytest.raises(Invalid, match="use valid Unicode text without NUL"):
+        await engine.finish([Finish(job.fence, Cancel(odd))])

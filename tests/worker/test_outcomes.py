@@ -3,13 +3,19 @@
 import asyncio
 import contextvars
 import sys
+from collections.abc import Callable, Sequence
 from typing import Any
+from uuid import UUID, uuid4
 
 import pytest
 
 from taskforge import Cancel, Context, Fail, Invalid, JobFailed, Retry, Skip, Snooze, TaskForge
-from taskforge.domain.job import Job
+from taskforge.domain.job import Claimed, Job
+from taskforge.domain.outcome import Failure, Outcome, Success
+from taskforge.domain.queue import QueueSettings
 from taskforge.testing import Sandbox
+from taskforge.worker.finisher import Finisher
+from taskforge.worker.source import Completion
 from tests.worker.crew import Crew, until
 from tests.worker.handlers import VERDICTS, MuteError, add_to
 
@@ -110,6 +116,66 @@ async def test_a_result_that_cannot_be_stored_fails_the_attempt(crew: Crew) -> N
         assert job.status == "failed"
         assert job.error is not None
         assert message in job.error.message
+
+
+@pytest.mark.parametrize("odd", ["a\x00b", "a\udcffb"], ids=["nul", "half a pair"])
+async def test_a_reason_that_no_store_can_hold_costs_nobody_anything(crew_on_each: Crew, odd: str) -> None:
+    @crew_on_each.forge.job()
+    async def picky(number: int) -> int:
+        if number == 1:
+            raise Cancel(odd)
+        if number == 2:
+            raise Snooze(600, odd * 1_000)
+        return number
+
+    handles = [await picky.enqueue(number) for number in range(4)]
+    await crew_on_each.start(upkeep=False)
+    assert [await handles[number].result(10) for number in (0, 3)] == [0, 3]
+    cancelled = await crew_on_each.end(handles[1])
+    assert (cancelled.status, len(cancelled.reason or "")) == ("cancelled", 3)
+    async with asyncio.timeout(10):
+        while not (snoozed := await crew_on_each.executions(handles[2].id)) or snoozed[0].finished_at is None:
+            await asyncio.sleep(0.02)
+    assert len(snoozed[0].reason or "") == 1_000
+
+
+class Choosy:
+    """A source that takes no batch with an outcome in it that it does not like."""
+
+    def __init__(self, refused: Callable[[Completion], bool]) -> None:
+        self._refused = refused
+        self.stored: list[tuple[UUID, Outcome]] = []
+
+    async def complete(self, completions: Sequence[Completion]) -> list[UUID]:
+        if any(self._refused(one) for one in completions):
+            raise Invalid("text", "holds a character that cannot be stored", "use valid Unicode text without NUL")
+        self.stored += [(one.job.fence, one.outcome) for one in completions]
+        return []
+
+
+@pytest.mark.parametrize("also_failures", [False, True])
+async def test_an_outcome_that_the_store_refuses_is_a_failure_and_the_others_are_kept(also_failures: bool) -> None:
+    async def reports() -> None:
+        raise Invalid("message", "is odd", "use another")
+
+    jobs = [Claimed(uuid4(), "default", "work", b"null", 1, 3, 0, 0, 60.0, None, None, 0.0, QueueSettings()) for _ in range(3)]
+    bad = jobs[1].fence
+    source: Any = Choosy(lambda one: one.job.fence == bad and (also_failures or isinstance(one.outcome, Success)))
+    finisher = Finisher(source, reports, lambda _: None, lambda: None)
+    running = asyncio.create_task(finisher.run())
+    for job in jobs:
+        finisher.put(Completion(job, Success(b"1")))
+    async with asyncio.timeout(5):
+        await finisher.drained()
+    assert not running.done()
+    running.cancel()
+    stored = dict(source.stored)
+    assert [stored[job.fence] for job in (jobs[0], jobs[2])] == [Success(b"1")] * 2
+    if also_failures:
+        assert bad not in stored
+    else:
+        assert isinstance(stored[bad], Failure)
+        assert "cannot be stored" in stored[bad].error.message
 
 
 async def test_failures_are_kept_with_their_traceback_and_retried(crew_on_each: Crew) -> None:

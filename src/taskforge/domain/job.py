@@ -240,10 +240,8 @@ MAX_ERROR_CHARACTERS = 20_000
 
 
 def error_info(type_name: str, message: str, traceback: str = "") -> ErrorInfo:
-    """Bound what is stored, keeping the end of a traceback, where the cause is. NUL cannot be stored as text, nor half of a
-    surrogate pair, which Python puts in place of bytes in file names that are not UTF-8."""
-    whole = [part.replace("\x00", "\N{SYMBOL FOR NULL}") for part in (type_name, message, traceback)]
-    clean = [part if part.isascii() else part.encode("utf-8", "replace").decode() for part in whole]
+    """Bound what is stored, keeping the end of a traceback, where the cause is."""
+    clean = [rules.storable(part) for part in (type_name, message, traceback)]
     return ErrorInfo(clean[0][:200], clean[1][:MAX_ERROR_CHARACTERS], clean[2][-MAX_ERROR_CHARACTERS:])
 
 

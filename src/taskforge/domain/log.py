@@ -6,6 +6,8 @@ from uuid import UUID
 
 import msgspec
 
+from taskforge.domain import rules
+
 MAX_MESSAGE = 10_000
 
 
@@ -38,7 +40,7 @@ class Line(msgspec.Struct, frozen=True):
 
 def split(line: NewLine) -> list[NewLine]:
     """Long messages become several lines; an empty one keeps its place as a space."""
-    message = line.message.replace("\x00", "\N{SYMBOL FOR NULL}").encode("utf-8", "replace").decode()
+    message = rules.storable(line.message)
     if not message:
         return [NewLine(line.fence, line.level, " ", line.metadata, line.seconds_ago)]
     pieces = [message[start : start + MAX_MESSAGE] for start in range(0, len(message), MAX_MESSAGE)]

@@ -6,11 +6,13 @@ from uuid import UUID
 
 import msgspec
 
+from taskforge.domain import rules
 from taskforge.domain.ids import MAX_EPOCH
 from taskforge.domain.job import ErrorInfo, error_info
 from taskforge.domain.queue import QueueSettings
 
 MAX_RESULT_BYTES = 1 << 20
+MAX_REASON = 1_000
 
 # --- What a handler, or the lack of one, reports -------------------------------------------------------------------------------
 
@@ -203,17 +205,22 @@ def _choose(job: Attempt, outcome: Unsuccessful, policy: QueueSettings, chance: 
         case FailForGood(error):
             return Fail(error, "failed for good by its handler")
         case SnoozeFor(seconds, reason):
-            return Snooze(max(0.0, seconds), reason)
+            return Snooze(max(0.0, seconds), reason_text(reason))
         case CancelOutcome(reason):
-            return Cancel(reason)
+            return Cancel(reason_text(reason))
         case SkipOutcome(reason):
-            return Skip(reason)
+            return Skip(reason_text(reason))
         case HandBackOutcome(reason):
-            return HandBack(reason)
+            return HandBack(reason_text(reason))
         case DeadlinePassed():
             return _deadline()
         case _:
             assert_never(outcome)
+
+
+def reason_text(reason: str) -> str:
+    """A handler's words, bounded and as every store can hold them."""
+    return rules.storable(reason)[:MAX_REASON]
 
 
 def _again(job: Attempt, error: ErrorInfo, policy: QueueSettings, delay: float, *, crashed: bool = False) -> Transition:

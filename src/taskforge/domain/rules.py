@@ -27,6 +27,13 @@ def text(field: str, value: Any, *, most: int, least: int = 1) -> str:
     return value
 
 
+def storable(text: str) -> str:
+    """Text that came from a handler, whatever is in it: NUL cannot be stored as text, nor half of a surrogate pair, which Python
+    puts in place of bytes in file names that are not UTF-8."""
+    text = text.replace("\x00", "\N{SYMBOL FOR NULL}")
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
 def integer(field: str, value: Any, least: int, most: int) -> int:
     expected = f"use a whole number from {least:,} to {most:,}"
     if isinstance(value, bool) or not isinstance(value, int):

@@ -13,8 +13,9 @@ from taskforge.domain.execution import Beat
 from taskforge.domain.ids import job_of
 from taskforge.domain.job import Claimed
 from taskforge.domain.log import Level, NewLine
+from taskforge.domain.outcome import reason_text
 from taskforge.domain.queue import QueueSettings
-from taskforge.domain.wire_outcome import AnyWireOutcome, bounded_text
+from taskforge.domain.wire_outcome import AnyWireOutcome
 from taskforge.domain.worker import NewWorker
 
 MOST_AT_ONCE = 1_000  # jobs, outcomes, beats or lines in one call
@@ -238,7 +239,7 @@ def beat_of(wire: WireBeat) -> Beat:
         fence=wire.execution,
         started_seconds_ago=None if ago is None else rules.number("started_seconds_ago", ago, 0, rules.MAX_SECONDS),
         progress=None if progress is None else rules.number("progress", progress, 0, 1),
-        message=None if wire.message is None else bounded_text(wire.message),
+        message=None if wire.message is None else reason_text(wire.message),
     )
 
 

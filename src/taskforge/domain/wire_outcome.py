@@ -21,9 +21,8 @@ from taskforge.domain.outcome import (
     SnoozeFor,
     Success,
     TimedOut,
+    reason_text,
 )
-
-MAX_REASON = 1_000
 
 
 class WireOutcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
@@ -97,7 +96,7 @@ AnyWireOutcome = (
 
 
 def outcome_of(wire: AnyWireOutcome) -> Outcome:
-    """What a worker reported, checked and bounded: what is stored must be readable by everyone."""
+    """What a worker reported, checked: what is stored must be readable by everyone. Reasons are bounded by `decide`."""
     match wire:
         case WireSuccess(result):
             document = rules.json_document("result", bytes(result), most=MAX_RESULT_BYTES)
@@ -113,15 +112,15 @@ def outcome_of(wire: AnyWireOutcome) -> Outcome:
         case WireFail(error):
             return FailForGood(_bounded(error))
         case WireSnooze(seconds, reason):
-            return SnoozeFor(_seconds(seconds), bounded_text(reason))
+            return SnoozeFor(_seconds(seconds), reason)
         case WireCancel(reason):
-            return CancelOutcome(bounded_text(reason))
+            return CancelOutcome(reason)
         case WireSkip(reason):
-            return SkipOutcome(bounded_text(reason))
+            return SkipOutcome(reason)
         case WireHandBack(reason):
-            return HandBackOutcome(bounded_text(reason))
+            return HandBackOutcome(reason)
         case WireCrashed(worker):
-            return Crashed(bounded_text(worker))
+            return Crashed(worker)
         case WireDeadline():
             return DeadlinePassed()
         case _:
@@ -143,13 +142,13 @@ def wire_of(outcome: Outcome) -> AnyWireOutcome:
         case FailForGood(error):
             return WireFail(error)
         case SnoozeFor(seconds, reason):
-            return WireSnooze(seconds, reason)
+            return WireSnooze(seconds, reason_text(reason))
         case CancelOutcome(reason):
-            return WireCancel(reason)
+            return WireCancel(reason_text(reason))
         case SkipOutcome(reason):
-            return WireSkip(reason)
+            return WireSkip(reason_text(reason))
         case HandBackOutcome(reason):
-            return WireHandBack(reason)
+            return WireHandBack(reason_text(reason))
         case Crashed(worker):
             return WireCrashed(worker)
         case DeadlinePassed():
@@ -160,10 +159,6 @@ def wire_of(outcome: Outcome) -> AnyWireOutcome:
 
 def _bounded(error: ErrorInfo) -> ErrorInfo:
     return error_info(error.type, error.message, error.traceback)
-
-
-def bounded_text(text: str) -> str:
-    return text.replace("\x00", "\N{SYMBOL FOR NULL}")[:MAX_REASON]
 
 
 def _seconds(value: float) -> float:

@@ -6,12 +6,17 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from uuid import UUID
 
-from taskforge.domain.errors import StoreUnavailable, TaskForgeError
+import msgspec
+
+from taskforge.domain.errors import Invalid, StoreUnavailable, TaskForgeError
 from taskforge.domain.ids import job_of
+from taskforge.domain.job import error_info
+from taskforge.domain.outcome import Failure
 from taskforge.worker.source import Completion, WorkSource
 
 logger = logging.getLogger("taskforge.worker")
 MOST_AT_ONCE = 1_000
+REFUSED = "OutcomeRefused"
 
 
 class Finisher:
@@ -69,24 +74,44 @@ class Finisher:
         delay = 0.05
         while True:
             try:
-                # Log lines are taken only while the job runs, so they go first.
-                await self._flush_reports()
+                await self._report()
                 lost = await self._source.complete(batch)
             except StoreUnavailable as error:
                 logger.warning("cannot report %d outcomes, trying again: %s", len(batch), error)
                 await asyncio.sleep(delay)
                 delay = min(2.0, delay * 2)
                 continue
-            except TaskForgeError:
-                raise
-            except Exception:
-                # One outcome that the store cannot take must not keep the others from it, nor end the worker.
-                if len(batch) == 1:
-                    logger.exception("the outcome of job %s cannot be stored; please report this", job_of(batch[0].job.fence))
-                    return
-                for completion in batch:
-                    await self._send([completion])
+            except Exception as error:
+                if not _is_refusal(error):
+                    raise
+                await self._send_apart(batch, error)
                 return
             if lost:
                 self._on_lost(lost)
             return
+
+    async def _report(self) -> None:
+        """Log lines are taken only while the job runs, so they go first. If they are refused, the outcome still counts."""
+        try:
+            await self._flush_reports()
+        except Exception as error:
+            if not _is_refusal(error):
+                raise
+            logger.exception("log lines or progress cannot be stored; please report this")
+
+    async def _send_apart(self, batch: list[Completion], error: Exception) -> None:
+        """One outcome that the store cannot take must not keep the others from it, nor end the worker: its attempt has failed."""
+        if len(batch) > 1:
+            for completion in batch:
+                await self._send([completion])
+            return
+        job, outcome, ran = msgspec.structs.astuple(batch[0])
+        logger.error("the outcome of job %s cannot be stored; please report this", job_of(job.fence), exc_info=error)
+        if not (isinstance(outcome, Failure) and outcome.error.type == REFUSED):
+            failure = Failure(error_info(REFUSED, f"what came of this attempt cannot be stored: {error}"))
+            await self._send([Completion(job, failure, ran)])
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether it is about what was sent, not about this worker or the store."""
+    return isinstance(error, Invalid) or not isinstance(error, TaskForgeError)

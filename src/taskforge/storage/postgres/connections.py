@@ -41,9 +41,10 @@ class away:  # noqa: N801 - reads as a statement: with away()
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        # NUL, which it finds, or half of a surrogate pair, which the driver finds: no text column can hold them.
-        if isinstance(error, asyncpg.CharacterNotInRepertoireError | UnicodeEncodeError) or (
-            isinstance(error, asyncpg.InterfaceError) and isinstance(error, ValueError) and "codec" in str(error)
+        # NUL, which it finds, or half of a surrogate pair, which the driver finds: no text column can hold them. In a list the
+        # driver has an error of its own for that.
+        if isinstance(error, asyncpg.CharacterNotInRepertoireError) or (
+            isinstance(error, asyncpg.DataError | ValueError) and "codec" in str(error)
         ):
             raise Invalid("text", "holds a character that cannot be stored", "use valid Unicode text without NUL") from error
         if isinstance(error, _AWAY) and not isinstance(error, StoreUnavailable):
