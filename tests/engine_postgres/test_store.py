@@ -1,6 +1,7 @@
 """What only PostgreSQL can do wrong: lost answers, held snapshots, poolers, partitions, several processes migrating at once."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -15,8 +16,8 @@ from taskforge.domain.errors import Invalid, StoreUnavailable, StoreUnsuitable
 from taskforge.domain.job import Inserted, new_job
 from taskforge.domain.outcome import Cancel, Finish, Succeed
 from taskforge.domain.query import JobFilter, Page
-from taskforge.domain.queue import CreateQueue, QueueSettings
-from taskforge.domain.worker import NewWorker
+from taskforge.domain.queue import CreateQueue, QueueSettings, UpdateQueue
+from taskforge.domain.worker import NewWorker, UpdateWorker
 from taskforge.storage.engine import Claim
 from taskforge.storage.postgres import partitions
 from taskforge.storage.postgres.engine import PostgresEngine
@@ -79,6 +80,124 @@ async def test_a_claim_whose_answer_was_lost_is_answered_by_the_next(forgetful: 
     assert third.payload == b"2"
     assert await forgetful.finish([Finish(adopted.fence, Succeed()), Finish(third.fence, Succeed())]) == []
     assert await forgetful.claim(Claim(worker.incarnation, 1)) == []
+
+
+async def test_a_claim_whose_commit_was_lost_is_answered_by_the_next(
+    engine: PostgresEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await engine.change_queue(1, CreateQueue(name="slow", settings=QueueSettings(rate_limit=6000)))
+    await engine.insert(1, [new_job("slow", "send", number) for number in range(3)])
+    worker = await engine.register(1, NewWorker(name="w"), 60)
+    assert len(await engine.claim(Claim(worker.incarnation, 1))) == 1
+    whole = engine.transaction
+
+    @asynccontextmanager
+    async def deaf() -> AsyncIterator[Any]:
+        async with whole() as connection:
+            yield connection
+        raise StoreUnavailable("the answer to the commit was lost")
+
+    with monkeypatch.context() as losing:
+        losing.setattr(engine, "transaction", deaf)
+        with pytest.raises(StoreUnavailable):
+            await engine.claim(Claim(worker.incarnation, 1))
+    assert [job.payload for job in await engine.claim(Claim(worker.incarnation, 1))] == [b"1"]
+    assert [job.payload for job in await engine.claim(Claim(worker.incarnation, 5))] == [b"2"]
+
+
+async def test_what_a_claim_took_before_it_was_cancelled_is_given_to_the_next(
+    engine: PostgresEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A claim over uneven lanes takes several times; here it is cancelled when the first of them is through."""
+    await engine.insert(1, [new_job("emails", f"rare-{number}") for number in range(4)])
+    await engine.insert(1, [new_job("emails", "send", number) for number in range(40)])
+    worker = await engine.register(1, NewWorker(name="w"), 60)
+    once, taken = engine._claim_all, []
+
+    async def cancelled(*arguments: Any) -> Any:
+        if taken:
+            raise asyncio.CancelledError
+        taken.extend((await once(*arguments))[0])
+        return list(taken), False
+
+    with monkeypatch.context() as cancelling:
+        cancelling.setattr(engine, "_claim_all", cancelled)
+        with pytest.raises(asyncio.CancelledError):
+            await engine.claim(Claim(worker.incarnation, 44))
+    adopted = await engine.claim(Claim(worker.incarnation, 44))
+    assert {job.fence for job in adopted} == {row["fence"] for row in taken}
+    rest = await engine.claim(Claim(worker.incarnation, 44))
+    assert len(adopted) + len(rest) == 44
+
+
+@pytest.mark.parametrize("shut", ["paused", "draining"])
+async def test_a_lost_claim_is_answered_though_the_worker_could_not_take_its_jobs_now(forgetful: Forgetful, shut: str) -> None:
+    await forgetful.insert(1, [new_job("emails", "send", number) for number in range(2)])
+    worker = await forgetful.register(1, NewWorker(name="w"), 60)
+    assert len(await forgetful.claim(Claim(worker.incarnation, 1))) == 1
+    forgetful.deaf = True
+    with pytest.raises(StoreUnavailable):
+        await forgetful.claim(Claim(worker.incarnation, 1))
+    if shut == "paused":
+        [queue] = await forgetful.queues([1])
+        await forgetful.change_queue(1, UpdateQueue(queue=queue.id, is_active=False))
+    else:
+        await forgetful.update_worker(1, UpdateWorker(worker=worker.worker, drain_mode=True))
+    forgetful.forget_catalog()
+    [adopted] = await forgetful.claim(Claim(worker.incarnation, 1))
+    assert (adopted.payload, adopted.queue, adopted.job_type) == (b"1", "emails", "send")
+    assert await forgetful.claim(Claim(worker.incarnation, 1)) == []
+
+
+async def test_a_batch_that_was_not_found_yet_stays_in_doubt_when_another_is(engine: PostgresEngine) -> None:
+    await engine.insert(1, [new_job("emails", "send", number) for number in range(2)])
+    worker = await engine.register(1, NewWorker(name="w"), 60)
+    [job] = await engine.claim(Claim(worker.incarnation, 1))
+    batch = await engine.value("select batch from taskforge.running")
+    engine._doubts[worker.incarnation] = {batch: time.monotonic(), batch + 100: time.monotonic()}
+    assert [one.fence for one in await engine.claim(Claim(worker.incarnation, 1))] == [job.fence]
+    assert list(engine._doubts[worker.incarnation]) == [batch + 100]
+
+
+class Slow:
+    """A connection that has read a row and hands it over when it is told."""
+
+    def __init__(self, connection: Any, has_read: asyncio.Event, may_go_on: asyncio.Event) -> None:
+        self._connection, self._has_read, self._may_go_on = connection, has_read, may_go_on
+
+    async def fetchrow(self, *arguments: Any) -> Any:
+        row = await self._connection.fetchrow(*arguments)
+        self._has_read.set()
+        await self._may_go_on.wait()
+        return row
+
+
+async def test_a_worker_that_drains_while_its_state_is_read_gets_nothing_more(
+    engine: PostgresEngine, postgres_url: str, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await engine.insert(1, [new_job("emails", "send", number) for number in range(3)])
+    worker = await engine.register(1, NewWorker(name="w"), 60)
+    await engine.catalog()
+    has_read, may_go_on, whole = asyncio.Event(), asyncio.Event(), engine.connection
+
+    @asynccontextmanager
+    async def slow() -> AsyncIterator[Any]:
+        async with whole() as connection:
+            yield Slow(connection, has_read, may_go_on)
+
+    async with asyncio.timeout(10):
+        with monkeypatch.context() as reading:
+            reading.setattr(engine, "connection", slow)
+            claim = asyncio.create_task(engine.claim(Claim(worker.incarnation, 1)))
+            await has_read.wait()
+        other = PostgresEngine(postgres_url, schema=schema)
+        await other.open()
+        await other.update_worker(1, UpdateWorker(worker=worker.worker, drain_mode=True))
+        await other.close()
+        await engine.insert(1, [new_job("emails", "send")])  # which finds the new catalog
+        may_go_on.set()
+        assert await claim == []
+        assert await engine.claim(Claim(worker.incarnation, 1)) == []
 
 
 async def test_an_insert_whose_answer_was_lost_is_not_made_twice(forgetful: Forgetful) -> None:

@@ -128,11 +128,11 @@ class Catalog:
         found = self._open.get(taker.incarnation)
         if found is None:
             lanes = [lane for lane in self.lanes.values() if taker.accepts and self.may_take(taker, lane)]
-            found = tuple(sorted((self._opened(lane) for lane in lanes), key=lambda lane: (lane.tier, lane.number)))
+            found = tuple(sorted((self.opened(lane) for lane in lanes), key=lambda lane: (lane.tier, lane.number)))
             self._open[taker.incarnation] = found
         return found
 
-    def _opened(self, lane: Lane) -> OpenLane:
+    def opened(self, lane: Lane) -> OpenLane:
         queue = self.queues[lane.queue]
         return OpenLane(
             number=lane.number,

@@ -24,9 +24,9 @@ from taskforge.storage.postgres.store import Store
 
 DOUBT_SECONDS = 60.0
 CONTENDED_TRIES = 5
-_LANE, _TURN = itemgetter("lane"), itemgetter("turn")
-# Takes jobs once, and says whether a limit was passed over because another claim held it.
-Once = Callable[[Catalog, Taker, tuple[OpenLane, ...], int], Awaitable[tuple[list[asyncpg.Record], bool]]]
+_LANE, _TURN = itemgetter(1), itemgetter(10)  # in what claim.sql and adopt.sql return
+# Takes jobs once, in a batch of this number, and says whether a limit was passed over because another claim held it.
+Once = Callable[[Catalog, Taker, tuple[OpenLane, ...], int, int], Awaitable[tuple[list[asyncpg.Record], bool]]]
 
 
 class Claimer(Store):
@@ -41,6 +41,19 @@ class Claimer(Store):
         adopted = await self._adopt(claim.incarnation)
         if adopted:
             return adopted
+        batches: list[int] = []
+        try:
+            return await self._claim_in(batches, claim)
+        except LeaseLost:
+            self._reaches.pop(claim.incarnation, None)
+            self._doubts.pop(claim.incarnation, None)
+            raise
+        except BaseException:
+            self._doubt(claim.incarnation, batches)
+            raise
+
+    async def _claim_in(self, batches: list[int], claim: Claim) -> list[Claimed]:
+        """`batches` gets the numbers of all that took something, or may have."""
         newer_than: int | None = None
         contended = 0
         while True:
@@ -52,14 +65,13 @@ class Claimer(Store):
             if lanes and claim.limit > 0:
                 # A rate is kept in Python, in steps; how many may run in the claim itself, which does not say why it gives none.
                 if not any(lane.settings.bucket is not None for lane in lanes):
-                    rows, _ = await self._fill(self._claim_all, catalog, taker, lanes, claim.limit)
+                    rows, _ = await self._fill(batches, self._claim_all, catalog, taker, lanes, claim.limit)
                 if not rows and any(lane.settings.is_gated for lane in lanes):
-                    rows, skipped = await self._fill(self._claim_gated, catalog, taker, lanes, claim.limit)
+                    rows, skipped = await self._fill(batches, self._claim_gated, catalog, taker, lanes, claim.limit)
             if rows:
                 return _in_order(rows, lanes)
             doubt = (await self.fetch("claim_doubt", claim.incarnation, self.bound_now()))[0]
             if not doubt["alive"]:
-                self._reaches.pop(claim.incarnation, None)
                 raise LeaseLost(f"the lease of worker incarnation {claim.incarnation} is over; register again")
             if doubt["version"] != catalog.version:
                 newer_than = catalog.version
@@ -74,14 +86,19 @@ class Claimer(Store):
             reach.from_head()
 
     async def _fill(
-        self, claim: Once, catalog: Catalog, taker: Taker, lanes: tuple[OpenLane, ...], limit: int
+        self, batches: list[int], claim: Once, catalog: Catalog, taker: Taker, lanes: tuple[OpenLane, ...], limit: int
     ) -> tuple[list[asyncpg.Record], bool]:
         """Where one lane holds nearly all there is, a claim that looks at a little of each brings too few: look again at once."""
-        rows, skipped = await claim(catalog, taker, lanes, limit)
+        batches.append(next(self._batches))
+        rows, skipped = await claim(catalog, taker, lanes, limit, batches[-1])
+        if not rows:
+            batches.pop()
         while 0 < len(rows) < limit and self._reaches[taker.incarnation].cut_short:
+            batches.append(next(self._batches))
             try:
-                more, skipped = await claim(catalog, taker, lanes, limit - len(rows))
+                more, skipped = await claim(catalog, taker, lanes, limit - len(rows), batches[-1])
             except StoreUnavailable:
+                self._doubt(taker.incarnation, batches[-1:])
                 break  # what was taken counts
             if not more:
                 break
@@ -90,10 +107,10 @@ class Claimer(Store):
         return rows, skipped
 
     async def _claim_all(
-        self, catalog: Catalog, taker: Taker, lanes: tuple[OpenLane, ...], limit: int
+        self, catalog: Catalog, taker: Taker, lanes: tuple[OpenLane, ...], limit: int, batch: int
     ) -> tuple[list[asyncpg.Record], bool]:
         async with self.connection() as connection:
-            return await self._claim(connection, catalog, taker, lanes, limit, None), False
+            return await self._claim(connection, catalog, taker, lanes, limit, batch, None), False
 
     async def _claim(
         self,
@@ -102,6 +119,7 @@ class Claimer(Store):
         taker: Taker,
         lanes: tuple[OpenLane, ...],
         limit: int,
+        batch: int,
         caps: dict[int, int] | None,
     ) -> list[asyncpg.Record]:
         """One claim statement; `caps` holds what each limited queue lets through, None leaves that to the statement."""
@@ -111,38 +129,32 @@ class Claimer(Store):
         bounds, most = reach.ask(numbers, limit, started)
         if caps:
             most = [min(rows, caps.get(lane.queue, rows)) for rows, lane in zip(most, lanes, strict=True)]
-        batch = next(self._batches)
-        try:
-            rows = await connection.fetch(
-                self._one if len(lanes) == 1 else self._many,
-                taker.incarnation,
-                catalog.version,
-                self.bound_now(),
-                limit,
-                taker.worker,
-                batch,
-                numbers,
-                [lane.tier for lane in lanes],
-                bounds,
-                most,
-                [lane.settings.timeout_seconds for lane in lanes],
-                [lane.settings.heartbeat_timeout_seconds for lane in lanes],
-                [lane.queue if lane.settings.is_gated else None for lane in lanes],
-                None if caps is None else [caps.get(lane.queue) for lane in lanes],
-                [lane.queue for lane in lanes],
-                [lane.settings.max_concurrent_jobs for lane in lanes] if caps is None else None,
-            )
-        except BaseException:
-            # The statement may have committed although its answer is lost: the next claim looks for what it took.
-            self._doubts.setdefault(taker.incarnation, {})[batch] = started
-            raise
+        rows = await connection.fetch(
+            self._one if len(lanes) == 1 else self._many,
+            taker.incarnation,
+            catalog.version,
+            self.bound_now(),
+            limit,
+            taker.worker,
+            batch,
+            numbers,
+            [lane.tier for lane in lanes],
+            bounds,
+            most,
+            [lane.settings.timeout_seconds for lane in lanes],
+            [lane.settings.heartbeat_timeout_seconds for lane in lanes],
+            [lane.queue if lane.settings.is_gated else None for lane in lanes],
+            None if caps is None else [caps.get(lane.queue) for lane in lanes],
+            [lane.queue for lane in lanes],
+            [lane.settings.max_concurrent_jobs for lane in lanes] if caps is None else None,
+        )
         finished = time.monotonic()
         rows.sort(key=_TURN)
         reach.learn([*zip(map(_LANE, rows), map(_TURN, rows), strict=True)], finished, finished - started)
         return rows
 
     async def _claim_gated(
-        self, catalog: Catalog, taker: Taker, lanes: tuple[OpenLane, ...], limit: int
+        self, catalog: Catalog, taker: Taker, lanes: tuple[OpenLane, ...], limit: int, batch: int
     ) -> tuple[list[asyncpg.Record], bool]:
         """Claim while holding the limits' state. Also says whether a limit was passed over because another claim held it."""
         limits = {lane.queue: lane.settings for lane in lanes if lane.settings.is_gated}
@@ -151,31 +163,37 @@ class Claimer(Store):
             await gates.open(limit)
             caps = gates.caps
             usable = tuple(lane for lane in lanes if lane.queue not in limits or caps.get(lane.queue, 0) > 0)
-            rows = await self._claim(connection, catalog, taker, usable, limit, caps) if usable else []
+            rows = await self._claim(connection, catalog, taker, usable, limit, batch, caps) if usable else []
             queue_of = {lane.number: lane.queue for lane in usable}
             wait = await gates.close(Counter(queue_of[row["lane"]] for row in rows), len(rows))
         if wait is not None:
             self.signals.wake_in(wait)
         return rows, len(caps) < len(limits)
 
+    def _doubt(self, incarnation: UUID, batches: list[int]) -> None:
+        """They may have committed although nobody heard of it: the next claim looks for what they took."""
+        if batches:
+            self._doubts.setdefault(incarnation, {}).update(dict.fromkeys(batches, time.monotonic()))
+
     async def _adopt(self, incarnation: UUID) -> list[Claimed]:
-        """What claims with a lost answer took. They stay in doubt for a while, because the server may commit them late."""
+        """What claims with a lost answer took, also from lanes that are no longer open to the worker: it holds those jobs already.
+        Batches that took nothing stay in doubt for a while, because the server may commit them late."""
         doubts = self._doubts.get(incarnation)
         if not doubts:
             return []
         rows = await self.fetch("adopt", incarnation, list(doubts), self.bound_now())
-        catalog = await self.catalog()
-        lanes = catalog.open_lanes(await self.taker(incarnation))
-        known = {lane.number for lane in lanes}
-        now = time.monotonic()
-        if rows:
-            self._doubts.pop(incarnation)
-        else:
-            self._doubts[incarnation] = {batch: since for batch, since in doubts.items() if now - since < DOUBT_SECONDS}
-        return _in_order(sorted((row for row in rows if row["lane"] in known), key=_TURN), lanes)
+        catalog, numbers = await self.catalog(), {_LANE(row) for row in rows}
+        if not numbers <= catalog.lanes.keys():
+            catalog = await self.catalog(newer_than=catalog.version)
+        lanes = tuple(catalog.opened(catalog.lanes[number]) for number in numbers)
+        found, now = {row["batch"] for row in rows}, time.monotonic()
+        for batch, since in list(doubts.items()):
+            if batch in found or now - since >= DOUBT_SECONDS:
+                doubts.pop(batch, None)
+        return _in_order([row[:-1] for row in sorted(rows, key=_TURN)], lanes)
 
 
-def _in_order(rows: list[asyncpg.Record], lanes: tuple[OpenLane, ...]) -> list[Claimed]:
+def _in_order(rows: list[Any], lanes: tuple[OpenLane, ...]) -> list[Claimed]:
     by_number = {lane.number: lane for lane in lanes}
     if len({lane.tier for lane in lanes}) > 1:
         rows.sort(key=lambda row: by_number[_LANE(row)].tier)  # stable: by turn within a tier

@@ -267,14 +267,16 @@ class Store:
 
     async def taker(self, incarnation: UUID) -> Taker:
         """The worker behind an incarnation, remembered for as long as the catalog stands."""
-        await self.catalog()
+        catalog = await self.catalog()
         taker = self._takers.get(incarnation)
         if taker is None:
             async with self.connection() as connection:
                 row = await connection.fetchrow(self.in_schema(_TAKER), incarnation)
             if row is None:
                 raise LeaseLost(f"worker incarnation {incarnation} is not registered; register again")
-            taker = self._takers[incarnation] = codec.taker(row)
+            taker = codec.taker(row)
+            if self._catalog is catalog:  # else the row may be older than what is remembered now
+                self._takers[incarnation] = taker
         return taker
 
 
