@@ -7,7 +7,7 @@ import asyncpg
 import psycopg
 import pytest
 
-from taskforge.domain.errors import QueuePaused
+from taskforge.domain.errors import Conflict, QueuePaused
 from taskforge.domain.ids import is_job_id
 from taskforge.domain.job import Inserted, JobStatus, Refused, new_job
 from taskforge.domain.query import JobFilter, Page
@@ -59,6 +59,23 @@ async def test_a_refusal_leaves_the_callers_transaction_usable(engine: PostgresE
         assert isinstance(answer, Refused)
         assert isinstance(answer.error, QueuePaused)
         assert await connection.fetchval("select 1") == 1
+
+
+async def test_a_snapshot_older_than_the_catalog_is_refused_in_words(
+    engine: PostgresEngine, connection: asyncpg.Connection
+) -> None:
+    await engine.insert(1, [new_job("emails", "send")])
+    async with connection.transaction(isolation="repeatable_read"):
+        await connection.fetchval("select count(*) from pg_class")
+        # Known before, so it can be stored; a type that nobody has seen makes a lane, which this snapshot cannot show.
+        [answer] = await engine.insert_within(connection, 1, [new_job("emails", "send")])
+        assert isinstance(answer, Inserted)
+        async with asyncio.timeout(5):
+            with pytest.raises(Conflict, match="Insert in a new transaction, or use READ COMMITTED"):
+                await engine.insert_within(connection, 1, [new_job("emails", "brand new")])
+    async with connection.transaction():
+        await engine.insert_within(connection, 1, [new_job("emails", "brand new")])
+    assert await count(engine) == 3
 
 
 # --- The SQL function ---
@@ -113,6 +130,12 @@ async def test_time_keys_and_queue_defaults_hold(engine: PostgresEngine, connect
         ("'emails', 'send', requires => '[]'", "requires: is a array"),
         ("'emails', 'send', timeout_seconds => 0", "timeout_seconds: is 0"),
         ("'emails', 'send', unique_key => ''", "unique_key: has 0 characters"),
+        ("'emails', 'send', run_at => '20000-01-01'", "run_at: is in the year 20000; use a time from 1970 to 9000"),
+        ("'emails', 'send', deadline => '0100-01-01 BC'", "deadline: is in the year -100; use a time from 1970 to 9000"),
+        ("'emails', 'send', expires_at => '1969-12-31 23:59:59+00'", "expires_at: is in the year 1969"),
+        ("'emails', 'send', expires_at => '9001-01-01 00:00:00+00'", "expires_at: is in the year 9001"),
+        ("'emails', 'send', run_at => 'infinity'", "run_at: is infinity; use a time from 1970 to 9000"),
+        ("'emails', 'send', deadline => '-infinity'", "deadline: is -infinity"),
     ],
 )
 async def test_bad_input_is_refused_by_name(

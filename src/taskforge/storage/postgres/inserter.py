@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from taskforge.domain import trail
-from taskforge.domain.errors import NotFound, StoreUnavailable
+from taskforge.domain.errors import Conflict, NotFound, StoreUnavailable
 from taskforge.domain.job import LARGE_CALL, Alike, Inserted, NewJob, Refused, refusal
 from taskforge.storage.postgres import codec
 from taskforge.storage.postgres.storer import VERSION, Answer, Storer, Target, Wanted, columns_of
@@ -172,6 +172,7 @@ class Inserter(Storer):
     ) -> list[Answer]:
         kinds = [(project, job.queue, job.job_type, job.priority, job.requires) for project, job, _ in jobs]
         newer_than: int | None = None
+        shown: list[int] = []  # versions of the catalog that the caller's transaction showed, none of them ours
         while True:
             catalog, by_kind = await self.targets(set(kinds), newer_than)
             targets = [by_kind[kind] for kind in kinds]
@@ -181,10 +182,13 @@ class Inserter(Storer):
             if not accepted:
                 done = await self.value(VERSION) == catalog.version
             elif within is not None:
-                done = await self.store_rich(within, catalog, jobs, targets, accepted, answers)
+                version = await self.store_rich(within, catalog, jobs, targets, accepted, answers)
+                done = version is None
+                if version is not None:
+                    _check_that_it_moves(shown, version, catalog.version)
             elif again or not all(jobs[index][1].is_plain for index in accepted):
                 async with turn or nullcontext(), self.transaction() as connection:
-                    done = await self.store_rich(connection, catalog, jobs, targets, accepted, answers)
+                    done = await self.store_rich(connection, catalog, jobs, targets, accepted, answers) is None
                     if done:
                         await self.enter(connection, trail.jobs_inserted(_stored(jobs, answers)))
             else:
@@ -203,6 +207,17 @@ class Inserter(Storer):
                     self.signals.send()
                 return answers
             newer_than = catalog.version
+
+
+def _check_that_it_moves(shown: list[int], version: int, ours: int) -> None:
+    """Add this version to those shown before. One that stays where it is would be waited for until the end of the transaction."""
+    shown.append(version)
+    if len(shown) >= TRIES and set(shown[-TRIES:]) == {version}:
+        raise Conflict(
+            f"this transaction shows version {version:,} of the queues and job types, and version {ours:,} is in force: they "
+            "changed after its snapshot was taken. Insert in a new transaction, or use READ COMMITTED instead of REPEATABLE "
+            "READ or SERIALIZABLE"
+        )
 
 
 def _stored(jobs: list[Wanted], answers: list[Answer]) -> Iterator[Wanted]:

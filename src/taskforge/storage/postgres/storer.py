@@ -80,11 +80,13 @@ class Storer(Store):
         targets: list[Target],
         accepted: list[int],
         answers: list[Answer],
-    ) -> bool:
-        """Keys first, then the jobs that got theirs. Runs inside a transaction, the caller's or ours."""
+    ) -> int | None:
+        """Keys first, then the jobs that got theirs. Runs inside a transaction, the caller's or ours. When the transaction shows
+        another version of the catalog, it writes nothing and returns that."""
         # A stale catalog is found before anything is written, because a caller's transaction cannot be rolled back from here.
-        if await connection.fetchval(self.in_schema(VERSION)) != catalog.version:
-            return False
+        version: int = await connection.fetchval(self.in_schema(VERSION))
+        if version != catalog.version:
+            return version
         first = {jobs[index][2]: index for index in reversed(accepted)}
         remaining = await self._without_known(connection, jobs, list(first.values())[::-1], answers)
         remaining = await self._take_keys(connection, IDEMPOTENT, jobs, remaining, answers)
@@ -92,7 +94,7 @@ class Storer(Store):
         if remaining:
             await self._store_facts(connection, jobs, targets, remaining, answers)
         _settle(jobs, accepted, first, answers)
-        return True
+        return None
 
     async def _store_facts(
         self, connection: Any, jobs: list[Wanted], targets: list[Target], remaining: list[int], answers: list[Answer]

@@ -393,8 +393,17 @@ declare
     -- A UUIDv7 whose last 24 bits are free for the epoch.
     job uuid := (stamp_hex || '7' || substr(random_hex, 14, 3) || substr(random_hex, 17, 10) || '000000')::uuid;
     fence uuid := overlay(job::text placing '000001' from 31)::uuid;
+    odd record;
 begin
-    if queue is null or length(queue) not between 1 and 100 then
+    select t.field, t.value into odd
+    from (values ('run_at', run_at), ('deadline', deadline), ('expires_at', expires_at)) as t (field, value)
+    where t.value < '1970-01-01 00:00:00+00' or t.value >= '9001-01-01 00:00:00+00' limit 1;
+    if isfinite(odd.value) then
+        raise exception '%: is in the year %; use a time from 1970 to 9000', odd.field, extract(year from odd.value at time zone 'UTC')
+            using errcode = '22023';
+    elsif odd.field is not null then
+        raise exception '%: is %; use a time from 1970 to 9000', odd.field, odd.value using errcode = '22023';
+    elsif queue is null or length(queue) not between 1 and 100 then
         raise exception 'queue: has % characters; use 1 to 100 characters', coalesce(length(queue), 0) using errcode = '22023';
     elsif job_type is null or length(job_type) not between 1 and 100 then
         raise exception 'job_type: has % characters; use 1 to 100 characters', coalesce(length(job_type), 0) using errcode = '22023';
