@@ -88,6 +88,9 @@ class ModelJob:
         times = [one for one in (self.deadline, None if self.claims else self.expires) if one is not None]
         return min(times, default=None)
 
+    def is_late(self, now: datetime) -> bool:
+        return self.until is not None and self.until <= now
+
     def seen(self) -> dict[str, object]:
         return {
             "status": self.status,
@@ -189,7 +192,11 @@ class Model:
         worker = self.workers[name]
         if worker.lease_until <= self.now:
             return "LeaseLost"
-        able = [job for job in self.jobs.values() if job.status is P and name not in job.skipped and self.may_take(worker, job)]
+        able = [
+            job
+            for job in self.jobs.values()
+            if job.status is P and not job.is_late(self.now) and name not in job.skipped and self.may_take(worker, job)
+        ]
         able.sort(key=lambda job: (-self.queues[job.queue].priority, -job.priority, job.turn, job.position))
         grants, states = self._grants(limit)
         spent = dict.fromkeys(self.queues, 0)
@@ -341,7 +348,7 @@ class Model:
         for job in self.jobs.values():
             if job.status not in (P, S):
                 continue
-            if job.until is not None and job.until <= self.now:
+            if job.is_late(self.now):
                 late = job.deadline is not None and job.deadline <= self.now
                 self._expire(job, "deadline passed" if late else "expired")
             elif job.status is P and job.skipped and self._skipped_by_all(job):

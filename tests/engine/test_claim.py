@@ -1,5 +1,6 @@
 import random
 from collections import Counter
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -354,3 +355,46 @@ async def test_large_claims_keep_priorities_and_let_nobody_wait_for_much_longer(
 async def test_a_limit_of_nothing_takes_nothing(world: World) -> None:
     await world.enqueue()
     assert await world.claim(await world.worker(), 0) == []
+
+
+@pytest.mark.parametrize("lanes", [1, 3])
+@pytest.mark.parametrize("options", [{"expires": 10}, {"deadline": 10}, {"expires": 10, "deadline": 900}])
+async def test_a_job_past_its_time_is_nobodys_though_upkeep_was_away(world: World, options: dict[str, Any], lanes: int) -> None:
+    async def enqueue_six(**options: Any) -> list[UUID]:
+        answers = await world.insert(*(new_job("default", f"type-{number % lanes}", **options) for number in range(6)))
+        return [answer.job for answer in answers if isinstance(answer, Inserted)]
+
+    worker = await world.worker()
+    late = await enqueue_six(**options)
+    world.clock.advance(9)
+    assert await world.claim_jobs(worker, 2) == late[:2]
+    world.clock.advance(1)
+    assert await world.claim(worker) == []
+    fresh = await enqueue_six(expires=10)
+    assert await world.claim_jobs(worker, 5) == fresh[:5]
+    world.clock.advance(10)
+    assert await world.claim(worker) == []
+    assert await world.engine.expire(100) == 5
+    assert {await world.status(job) for job in (*late[2:], fresh[5])} == {JobStatus.FAILED}
+
+
+async def test_a_retry_past_the_deadline_is_nobodys(world: World) -> None:
+    """After the first start the start-by time no longer counts, and the deadline does."""
+    worker = await world.worker()
+    job = await world.enqueue(expires=5, deadline=20)
+    for seconds in (4, 6):
+        world.clock.advance(seconds)
+        claimed = await world.claim_one(worker)
+        assert job_of(claimed.fence) == job
+        assert await world.finish(claimed.fence, HandBack("stop")) == []
+    world.clock.advance(10)
+    assert await world.claim(worker) == []
+
+
+async def test_many_jobs_past_their_time_do_not_hide_the_rest(world: World) -> None:
+    worker = await world.worker()
+    await world.enqueue_many(1_500, expires=1)
+    world.clock.advance(2)
+    fresh = await world.enqueue_many(20)
+    assert await world.claim_jobs(worker, 15) == fresh[:15]
+    assert await world.claim_jobs(worker, 15) == fresh[15:]

@@ -77,6 +77,10 @@ async def skip_is_kept(world: World) -> None:
     await test_claim.test_a_skipped_job_goes_to_other_workers_only(world)
 
 
+async def late_is_nobodys(world: World) -> None:
+    await test_claim.test_a_retry_past_the_deadline_is_nobodys(world)
+
+
 async def key_released(world: World) -> None:
     await test_keys.test_every_ending_releases_it(world, Succeed())
 
@@ -115,6 +119,7 @@ NO_FENCE = [
 ]
 LEASE = "and exists (select from taskforge.workers where incarnation = $1 and lease_until > (select now from clock))"
 SKIP = ("and (ready.skipped is null or $5 <> all (ready.skipped))", "and $5::uuid is not null")
+LATE = ("and (ready.until is null or ready.until > (select now from clock))", "")
 MOVE = "delete from taskforge.ready where ctid = any (array(select place from chosen)) returning *"
 POSTGRES: dict[str, tuple[Edits, Check]] = {
     "ends without fence": ({"end": NO_FENCE}, stale_success),
@@ -141,6 +146,7 @@ POSTGRES: dict[str, tuple[Edits, Check]] = {
         {"claim_one": [SKIP], "claim_many": [SKIP]},
         skip_is_kept,
     ),
+    "what is late is handed out": ({"claim_one": [LATE]}, late_is_nobodys),
     "claimed jobs stay ready": ({"claim": [(MOVE, MOVE[:-12].replace("delete", "select *"))]}, one_place),
     "keys are not released": ({"end": [("where keyed)", "where false)")]}, key_released),
     "endings are counted twice": (

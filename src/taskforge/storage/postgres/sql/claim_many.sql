@@ -8,6 +8,7 @@ candidate as materialized (
         select ready.ctid as place, ready.turn
         from taskforge.ready
         where ready.lane = l.number and ready.turn > l.bound and (ready.skipped is null or $5 <> all (ready.skipped))
+          and (ready.until is null or ready.until > (select now from clock))
         order by ready.turn limit least(l.most, l.cap)
         for update skip locked
     ) r

@@ -5,6 +5,7 @@ chosen as (
         select ready.ctid as place
         from taskforge.ready
         where ready.lane = l.number and ready.turn > l.bound and (ready.skipped is null or $5 <> all (ready.skipped))
+          and (ready.until is null or ready.until > (select now from clock))
         order by ready.turn limit least($4, l.most, l.cap)
         for update skip locked
     ) r

@@ -1,3 +1,4 @@
--- Claim, third step: remove from ready what is now in running. ?1 lane · ?2 turn and ?3 fence of the last · ?4 the worker's id in hexadecimal
+-- Claim, third step: remove from ready what is now in running. ?1 lane · ?2 turn and ?3 fence of the last · ?4 the worker's id in hexadecimal ·
+-- ?5 now · ?6 turn of the first
 delete from ready
-where lane = ?1 and (turn, fence) <= (?2, ?3) and (skipped is null or instr(skipped, ?4) = 0)
+where lane = ?1 and turn >= ?6 and (turn, fence) <= (?2, ?3) and (skipped is null or instr(skipped, ?4) = 0) and (until is null or until > ?5)
