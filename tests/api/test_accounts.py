@@ -1,6 +1,7 @@
 """People: invited, logged in, throttled, reset, removed."""
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 from uuid import uuid4
 
 import httpx
@@ -219,3 +220,33 @@ async def test_without_the_permission_payloads_stay_closed(api: Api, root: httpx
     seen = (await viewer.get(f"/api/v1/jobs/{job}")).json()
     assert (seen["payload"], seen["redacted"]) == (None, True)
     assert (await viewer.get("/api/v1/jobs")).json()["items"][0]["payload"] is None
+
+
+async def test_what_changes_while_it_is_read_is_not_remembered_as_it_was(
+    api: Api, root: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gatekeeper, "REMEMBER_SECONDS", 600.0)
+    monkeypatch.setattr(tenants, "STALE_SECONDS", 600.0)
+    made = (await root.post("/api/v1/keys", json={"name": "ci", "permissions": ["job:read", "project:read"]})).json()
+    key_with, projects = api.backend.keyring.key_with, api.backend.directory.projects
+
+    async def revoked_meanwhile(secret: bytes) -> Any:
+        found = await key_with(secret)
+        monkeypatch.setattr(api.backend.keyring, "key_with", key_with)
+        assert (await root.delete(f"/api/v1/keys/{made['key']['id']}")).status_code == 204
+        return found
+
+    async def renamed_meanwhile() -> list[Project]:
+        found = await projects()
+        monkeypatch.setattr(api.backend.directory, "projects", projects)
+        await api.backend.directory.update_project(found[0], "renamed", None, SETUP)
+        api.backend.tenants.forget()
+        return found
+
+    monkeypatch.setattr(api.backend.keyring, "key_with", revoked_meanwhile)
+    late = api.client(made["secret"])
+    assert [(await late.get("/api/v1/jobs")).status_code for _ in range(2)] == [200, 401]
+    api.backend.tenants.forget()
+    monkeypatch.setattr(api.backend.directory, "projects", renamed_meanwhile)
+    assert (await root.get("/api/v1/projects")).status_code == 200
+    assert [one["name"] for one in (await root.get("/api/v1/projects")).json()["items"]] == ["renamed"]

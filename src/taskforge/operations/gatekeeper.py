@@ -47,24 +47,29 @@ class Gatekeeper:
             raise Unauthenticated
         found = self._known.get(credential)
         if found is None or found[0] < self._monotonic():
-            until = self._monotonic() + REMEMBER_SECONDS
+            known, until = self._known, self._monotonic() + REMEMBER_SECONDS
             found = (until, await self._find(credential))
-            if len(self._known) >= REMEMBERED_AT_MOST:
-                self._known.clear()
-            self._known[credential] = found
+            if len(known) >= REMEMBERED_AT_MOST:
+                known.clear()
+            known[credential] = found
         if found[1] is None:
             raise Unauthenticated
         return found[1]
 
     def forget(self) -> None:
         """After a change of keys, members or sessions made here: it holds here at once, elsewhere within two seconds."""
-        self._known.clear()
+        self._known = {}  # whoever looks just now may have read what was before, and remembers it in the old one
 
     async def note_use(self) -> None:
         """Write down which keys were used since the last time."""
         used, self._used = self._used, set()
-        if used:
+        if not used:
+            return
+        try:
             await self._keyring.used(list(used))
+        except BaseException:
+            self._used |= used
+            raise
 
     async def _find(self, credential: str) -> Principal | None:
         if credential.startswith((API_KEY, WORKER_KEY)):

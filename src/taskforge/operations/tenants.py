@@ -24,10 +24,12 @@ class Tenants:
         self._projects: dict[int, Project] = {}
         self._organizations: dict[int, Organization] = {}
         self._until = 0.0
+        self._changes = 0
         self._reading = asyncio.Lock()
 
     def forget(self) -> None:
         self._until = 0.0
+        self._changes += 1
 
     async def _refresh(self, *projects: int | None, organization: int | None = None) -> None:
         """So that it is not stale, and has these."""
@@ -36,12 +38,12 @@ class Tenants:
         async with self._reading:
             if self._is_fresh(projects, organization):
                 return
-            until = self._monotonic() + STALE_SECONDS
+            until, changes = self._monotonic() + STALE_SECONDS, self._changes
             # An organization comes with a project: read in this order, one that is seen has it.
             organizations = {one.number: one for one in await self._directory.organizations()}
             self._projects = {one.number: one for one in await self._directory.projects()}
             self._organizations = organizations
-            self._until = until
+            self._until = until if changes == self._changes else 0.0  # else it may have been read before the change
 
     def _is_fresh(self, projects: Iterable[int | None], organization: int | None) -> bool:
         return (
