@@ -228,6 +228,10 @@ async def test_only_the_own_projects_workers_can_be_changed(world: World) -> Non
         ("worker_type", NewWorker(name="w", worker_type="huge")),
         ("max_concurrent_jobs", NewWorker(name="w", max_concurrent_jobs=0)),
         ("capabilities.x", NewWorker(name="w", capabilities={"x": float("nan")})),
+        ("queues", NewWorker(name="w", queues="default")),  # type: ignore[arg-type]
+        ("queues", NewWorker(name="w", queues="")),  # type: ignore[arg-type]
+        ("types", NewWorker(name="w", types="work")),  # type: ignore[arg-type]
+        ("types", NewWorker(name="w", types={"work": 1})),  # type: ignore[arg-type]
     ],
 )
 async def test_a_bad_worker_is_not_registered(world: World, field: str, worker: NewWorker) -> None:

@@ -53,6 +53,19 @@ async def test_a_worker_that_cannot_start_is_heard_of(forge: TaskForge, options:
     await manager.shutdown()
 
 
+async def test_a_comma_that_is_missing_is_named_and_nothing_is_stored(forge: TaskForge) -> None:
+    class Forgetful(Custom):
+        queues = "legacy"  # type: ignore[assignment]
+
+    manager = WorkerManager(forge)
+    manager.register("legacy", Forgetful)
+    with pytest.raises(Invalid, match=r"queues: is the text 'legacy', not a list of names; use a list such as \("):
+        await manager.start()
+    with pytest.raises(Invalid, match="queues: is the text 'default'"):
+        await forge.work(queues="default")
+    assert all(worker.queues is None for worker in await (await forge.engine()).workers([FIRST_PROJECT]))
+
+
 @pytest.mark.parametrize("turns", [0, 1, 20])
 async def test_shutdown_while_starting(forge: TaskForge, turns: int) -> None:
     manager = WorkerManager(forge)

@@ -116,11 +116,20 @@ def check_worker(worker: NewWorker | UpdateWorker) -> None:
         rules.text("host", worker.host, most=255, least=0)
         if worker.pid is not None:
             rules.integer("pid", worker.pid, 0, 2**31 - 1)
-        for field, names in (("queues", worker.queues or ()), ("types", worker.types or ())):
-            if len(names) > MOST_NAMES:
-                raise Invalid(field, f"are {len(names):,}", f"name at most {MOST_NAMES:,}, or none at all to take every one")
-            for name in names:
-                rules.text(field, name, most=100)
+        for field, names in (("queues", worker.queues), ("types", worker.types)):
+            if names is not None:
+                _check_names(field, names)
+
+
+def _check_names(field: str, names: object) -> None:
+    if not isinstance(names, tuple | list | set | frozenset):
+        # Text would be taken for the names of its letters: a tuple of one needs its comma.
+        what = f"is the text {names[:100]!r}" if isinstance(names, str) else f"is a {type(names).__name__}"
+        raise Invalid(field, f"{what}, not a list of names", 'use a list such as ("emails",), or None for all')
+    if len(names) > MOST_NAMES:
+        raise Invalid(field, f"are {len(names):,}", f"name at most {MOST_NAMES:,}, or none at all to take every one")
+    for name in names:
+        rules.text(field, name, most=100)
 
 
 def check_sample(sample: Sample) -> None:
