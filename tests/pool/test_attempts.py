@@ -4,10 +4,11 @@ import asyncio
 import contextvars
 import math
 from functools import partial
+from typing import Any
 
 import pytest
 
-from taskforge.pool import RetryPolicy, WorkerPool
+from taskforge.pool import RateLimiter, RetryPolicy, TokenBucket, WorkerPool
 from tests.pool.jobs import Gate, double, fail, nap, turns, virtual
 
 
@@ -57,6 +58,18 @@ async def test_a_failed_job_is_tried_again_after_its_rest_in_which_others_run() 
     assert (tries, other, handle.attempt) == ([0, 10, 30], [0], 3)
     assert (pool.stats().retried, pool.stats().succeeded, pool.stats().failed) == (2, 2, 0)
     assert pool.stats().workers[0].failed == 2
+
+
+@pytest.mark.parametrize("which", [ConnectionError, [ConnectionError], {ConnectionError}, (one for one in [ConnectionError])])
+async def test_the_errors_worth_another_attempt_come_alone_or_in_any_gathering(which: Any) -> None:
+    async def away(error: type[Exception]) -> None:
+        raise error
+
+    async with asyncio.timeout(10), WorkerPool(2, attempts=3, retry=RetryPolicy(delay=0), retry_on=which) as pool:
+        worth, other = await pool.submit(away, ConnectionError), await pool.submit(away, KeyError)
+        await asyncio.wait([worth, other])
+    assert (worth.attempt, other.attempt) == (3, 1)
+    assert [type(one.exception()) for one in (worth, other)] == [ConnectionError, KeyError]
 
 
 @virtual
@@ -138,3 +151,39 @@ async def test_a_plain_function_is_refused_with_a_word_on_what_to_do() -> None:
         with pytest.raises(TypeError, match="workers='thread'"):
             await (await pool.submit(len, "abc"))
         assert await (await pool.submit(partial(double, 4))) == 8
+
+
+class Faulty(RateLimiter):
+    """One that a caller has made over, and not well."""
+
+    def report(self, *, failed: bool = False, seconds: float = 0.0, overloaded: bool = False) -> None:
+        raise LookupError("no report")
+
+
+class FaultyPolicy(RetryPolicy):
+    def wait(self, attempt: int, chance: float) -> float:
+        raise LookupError("no wait")
+
+
+@pytest.mark.parametrize("workers", ["async", "thread"])
+@pytest.mark.parametrize("options", [{"limiter": Faulty(TokenBucket(1_000, 1_000))}, {"retry": FaultyPolicy(), "attempts": 3}])
+async def test_a_fault_beside_the_job_ends_it_and_frees_its_worker(workers: Any, options: dict[str, Any]) -> None:
+    def broken() -> None:
+        raise ValueError
+
+    async def broken_too() -> None:
+        raise ValueError
+
+    async with asyncio.timeout(10), WorkerPool(1, workers=workers, **options) as pool:
+        for _ in range(2):
+            with pytest.raises(LookupError):
+                await (await pool.submit(broken_too if workers == "async" else broken))
+    assert (pool.stats().failed, pool.stats().running) == (2, 0)
+
+
+@pytest.mark.parametrize("workers", ["async", "thread"])
+async def test_a_stray_stop_iteration_ends_its_job(workers: Any) -> None:
+    """No future can carry one: whoever waited for it would wait for ever."""
+    async with asyncio.timeout(10), WorkerPool(1, workers=workers) as pool:
+        with pytest.raises(RuntimeError, match="StopIteration"):
+            await (await pool.submit(next, iter(())))

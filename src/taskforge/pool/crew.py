@@ -70,31 +70,39 @@ class Crew(Intake):
         except asyncio.CancelledError:
             worker.busy_seconds += self._time() - began
         except Exception as error:  # noqa: BLE001 - any failure of the job's is its answer
-            seconds = self._time() - began
-            worker.busy_seconds += seconds
-            worker.failed += 1
-            if self._is_watched:
-                self._tell(worker, seconds, failed=True)
-            # Without this frame: it holds the handle, which holds the error, which holds the frame.
-            error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
-            if self._rest(handle, error):
-                await self._leave(worker)
-                return
-            how = self._fail(handle, error)
+            how = self._after(worker, handle, error, self._time() - began)
         except BaseException as error:
             self._settle(handle, self._fail(handle, error))
             self._release(worker)
             raise
-        self._settle(handle, how)
+        if how != "resting":
+            self._settle(handle, how)
         if worker.runner is None:
             self._release(worker)
         else:
             await self._leave(worker)
 
+    def _after(self, worker: Worker, handle: Handle[Any], error: Exception, seconds: float) -> str:
+        """What comes of a failure. Whatever goes wrong here ends the job too: nothing may leave it unsettled."""
+        worker.busy_seconds += seconds
+        worker.failed += 1
+        try:
+            if self._is_watched:
+                self._tell(worker, seconds, failed=True)
+            # Without the frame of `_run`: it holds the handle, which holds the error, which holds the frame.
+            error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
+            if self._rest(handle, error):
+                return "resting"
+        except Exception as fault:  # noqa: BLE001 - of a limiter or a retry policy that its caller has made over
+            error = fault
+        return self._fail(handle, error)
+
     @staticmethod
     def _fail(handle: Handle[Any], error: BaseException) -> str:
         if handle.done():
             return "cancelled"
+        if isinstance(error, StopIteration):  # which no future can carry
+            error = RuntimeError(f"the job raised {error!r}")
         handle.set_exception(error)
         return "failed"
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from taskforge.domain.limiter import Adaptive, Bucket, BucketState, admit, check_cost, give_back, is_due, judge, refill
+from taskforge.pool import checks
 from taskforge.pool.errors import LimiterFull
 
 
@@ -26,6 +27,11 @@ class RateLimiter:
 
         `slow_seconds`: for an adaptive bucket, what took longer counts as bad as a failure.
         """
+        checks.bucket(bucket)
+        if most_waiting is not None:
+            checks.whole("most_waiting", most_waiting, 0)
+        if slow_seconds is not None:
+            checks.positive("slow_seconds", slow_seconds)
         self._bucket = bucket
         self._most_waiting = most_waiting
         self._slow_seconds = slow_seconds

@@ -5,9 +5,10 @@ import math
 from collections.abc import AsyncIterable, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar, TypeVarTuple, overload
+from typing import Any, Literal, Self, TypeVar, TypeVarTuple, get_args, overload
 
 from taskforge.domain.retry import RetryPolicy
+from taskforge.pool import checks
 from taskforge.pool.buffer import PRIORITIES
 from taskforge.pool.crew import Crew
 from taskforge.pool.distributor import Distribution, Distributor
@@ -22,6 +23,7 @@ from taskforge.pool.stats import PoolStats
 T = TypeVar("T")
 Item = TypeVar("Item")
 Ts = TypeVarTuple("Ts")
+Order = Literal["fifo", "priority"]
 
 
 class WorkerPool:
@@ -37,12 +39,12 @@ class WorkerPool:
         *,
         buffer: int = 1_000,
         when_full: WhenFull = "wait",
-        order: Literal["fifo", "priority"] = "fifo",
+        order: Order = "fifo",
         workers: Kind = "async",
         timeout: float | None = None,
         attempts: int = 1,
         retry: RetryPolicy | None = None,
-        retry_on: tuple[type[Exception], ...] = (Exception,),
+        retry_on: type[Exception] | Iterable[type[Exception]] = (Exception,),
         limiter: RateLimiter | None = None,
         distribution: Distribution | None = None,
         weights: Sequence[int] | None = None,
@@ -53,8 +55,18 @@ class WorkerPool:
         one queue, which keeps everyone busy and is right unless a job should stay with a worker.
         """
         for name, number in (("size", size), ("buffer", buffer), ("attempts", attempts)):
-            if number < 1:
-                raise ValueError(f"{name} is {number}; use at least 1")
+            checks.whole(name, number, 1)
+        checks.choice("when_full", when_full, get_args(WhenFull))
+        checks.choice("order", order, get_args(Order))
+        checks.choice("workers", workers, get_args(Kind))
+        if distribution is not None:
+            checks.choice("distribution", distribution, get_args(Distribution))
+        if timeout is not None:
+            checks.positive("timeout", timeout)
+        if retry is not None:
+            checks.retry_policy(retry)
+        if limiter is not None:
+            checks.kind_of("limiter", limiter, RateLimiter, "RateLimiter(TokenBucket(rate=10, burst=1))")
         if weights is not None and distribution not in ("weighted", "sticky"):
             raise ValueError("weights are used by distribution='weighted' and 'sticky' only")
         self.size = size
@@ -67,7 +79,7 @@ class WorkerPool:
             by_priority=order == "priority",
             attempts=attempts,
             retry=retry or RetryPolicy(),
-            retry_on=retry_on,
+            retry_on=checks.error_types("retry_on", retry_on),
             limiter=limiter,
         )
         self._distributor = distribution and Distributor(distribution, size, 1 + -(-buffer // size), weights)
@@ -238,7 +250,10 @@ class WorkerPool:
         if crew is None:
             raise PoolClosed("the pool is not started; use `async with WorkerPool(…)` or `await pool.start()`")
         handle: Handle[Any] = Handle(crew, function, arguments)
-        limit = self._timeout if timeout is None else timeout
+        limit = self._timeout
+        if timeout is not None:
+            checks.positive("timeout", timeout)
+            limit = timeout
         if limit is not None and limit != math.inf:
             handle._timeout = limit
         if priority:
@@ -246,6 +261,8 @@ class WorkerPool:
                 raise ValueError(f"priority is {priority}; use 0 to {PRIORITIES - 1}, higher first")
             handle._priority = priority
         if key is not None:
+            if not isinstance(key, str):
+                raise ValueError(f"key is {key!r}; use text")
             handle._key = key
         if sink is not None:
             handle._sink = sink

@@ -87,7 +87,10 @@ def _tell(ended: "asyncio.Future[None]") -> None:
 
 
 def _plain(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    answer = function(*arguments)
+    try:
+        answer = function(*arguments)
+    except StopIteration as error:  # no future can carry it: whoever waits would wait for ever
+        raise RuntimeError(f"the job raised {error!r}") from error
     if type(answer) is CoroutineType:
         answer.close()
         raise TypeError(f"{function!r} is async; a pool for it has workers='async'")
