@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from taskforge.version import __version__
 
 if TYPE_CHECKING:
-    from taskforge.domain.errors import Conflict, Invalid, NotFound, StoreUnavailable, TaskForgeError
+    from taskforge.domain.errors import Conflict, Invalid, NotFound, RemoteError, StoreUnavailable, TaskForgeError
     from taskforge.sdk.app import TaskForge
     from taskforge.sdk.handles import JobFailed, JobHandle
     from taskforge.sdk.jobs import Job, Priority
@@ -28,6 +28,7 @@ _WHERE = {
     "JobHandle": "taskforge.sdk.handles",
     "NotFound": "taskforge.domain.errors",
     "Priority": "taskforge.sdk.jobs",
+    "RemoteError": "taskforge.domain.errors",
     "Retry": "taskforge.worker.verdicts",
     "Skip": "taskforge.worker.verdicts",
     "Snooze": "taskforge.worker.verdicts",
@@ -51,6 +52,7 @@ __all__ = [
     "JobHandle",
     "NotFound",
     "Priority",
+    "RemoteError",
     "Retry",
     "Skip",
     "Snooze",

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from taskforge.pool import RetryPolicy, WorkerDied, WorkerPool
+from taskforge.pool import RemoteError, RetryPolicy, WorkerDied, WorkerPool
 
 COLOR: contextvars.ContextVar[str] = contextvars.ContextVar("color", default="none")
 
@@ -84,6 +84,28 @@ def complain(value: int) -> None:
     raise ValueError(f"no {value}")
 
 
+class ApiError(Exception):
+    """One that takes other arguments than it passes on, as most do: pickle cannot make it anew."""
+
+    def __init__(self, status: int, body: str) -> None:
+        super().__init__(f"{status}: {body}")
+
+
+class HeldError(Exception):
+    """One that holds what no pipe can carry, and cannot say what it is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock = threading.Lock()
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def refuse(kind: str) -> None:
+    raise ApiError(503, "busy") if kind == "api" else HeldError
+
+
 def unspeakable() -> object:
     return threading.Lock()
 
@@ -107,6 +129,18 @@ async def test_a_process_runs_many_jobs_and_tells_what_went_wrong() -> None:
         with pytest.raises(Exception, match="pickle"):
             await (await pool.submit(lambda: None))
         assert (await (await pool.submit(square, 3)))[0] == 9
+
+
+async def test_an_error_that_pickle_cannot_carry_is_told_in_words() -> None:
+    async with WorkerPool(1, workers="process") as pool:
+        with pytest.raises(RemoteError) as caught:
+            await (await pool.submit(refuse, "api"))
+        assert str(caught.value) == "ApiError: 503: busy"
+        assert (caught.value.name, caught.value.message) == ("ApiError", "503: busy")
+        assert "in refuse" in caught.value.frames
+        assert "in refuse" in caught.value.__notes__[0]
+        with pytest.raises(RemoteError, match="HeldError: "):
+            await (await pool.submit(refuse, "held"))
 
 
 async def test_a_process_that_dies_or_is_too_slow_is_replaced() -> None:

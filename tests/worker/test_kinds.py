@@ -9,7 +9,7 @@ from typing import Any
 
 import psutil
 
-from taskforge import Context, JobHandle
+from taskforge import Context, JobHandle, RemoteError
 from taskforge.sdk.jobs import JobFunction
 from tests.worker.crew import Crew, until
 from tests.worker.handlers import add_to
@@ -138,11 +138,17 @@ async def test_cancel_reaches_a_running_job_of_every_kind_within_two_seconds(
 async def test_what_a_process_raises_and_how_it_dies(crew: Crew) -> None:
     add_to(crew.forge)
     crew.forge.queue("default", retry_delay_seconds=0.01, max_retries=5)
+    seen: list[BaseException] = []
+    crew.forge.on_failure(lambda _, error: seen.append(error))
     await crew.start()
     failed = await crew.end(await function(crew, "fail_in_process").options(max_attempts=1).enqueue())
     assert failed.error is not None
     assert (failed.error.type, failed.error.message) == ("LookupError", "not in this process")
     assert "in fail_in_process" in failed.error.traceback
+    [error] = seen
+    assert isinstance(error, RemoteError)
+    assert str(error) == "LookupError: not in this process"
+    assert (error.name, error.message, error.frames) == ("LookupError", "not in this process", failed.error.traceback)
     mute = await crew.end(await function(crew, "mute_in_process").options(max_attempts=1).enqueue())
     assert mute.error is not None
     assert (mute.error.type, mute.error.message) == ("MuteError", "(its text cannot be made)")

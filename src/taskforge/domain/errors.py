@@ -83,6 +83,25 @@ class StoreUnsuitable(TaskForgeError):
     """The store works but cannot serve: too old a version, a newer schema, a missing right."""
 
 
+class RemoteError(TaskForgeError):
+    """What a function raised in a process of its own, in words: `name` of its type, `message`, and its traceback as `frames`."""
+
+    def __init__(self, name: str, message: str, frames: str = "") -> None:
+        super().__init__(name, message, frames)
+        self.name, self.message, self.frames = name, message, frames
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.message}" if self.message else self.name
+
+
+def text_of(error: BaseException) -> str:
+    """What an exception says; it is a user's, and may not be able to."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - whatever it raises, the job's end must be told
+        return "(its text cannot be made)"
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
     matches = get_close_matches(name, list(known), n=1, cutoff=0.5)
     return matches[0] if matches else None

@@ -3,6 +3,7 @@
 The algorithms (limiters, balancers, retries) are those of `taskforge.domain`, which the platform's queues use too.
 """
 
+from taskforge.domain.errors import RemoteError
 from taskforge.domain.limiter import Adaptive, FixedRate, LeakyBucket, TokenBucket
 from taskforge.domain.retry import RetryPolicy
 from taskforge.pool.errors import Dropped, LimiterFull, PoolClosed, PoolFull, WorkerDied
@@ -23,6 +24,7 @@ __all__ = [
     "PoolFull",
     "PoolStats",
     "RateLimiter",
+    "RemoteError",
     "Results",
     "RetryPolicy",
     "TokenBucket",

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import contextvars
 import multiprocessing
+import pickle
 import signal
 import traceback
 from collections.abc import Awaitable, Callable
@@ -12,6 +13,7 @@ from multiprocessing.connection import Connection
 from types import CoroutineType
 from typing import Any, Literal, Protocol, assert_never
 
+from taskforge.domain.errors import RemoteError, text_of
 from taskforge.pool.errors import WorkerDied
 
 Kind = Literal["async", "thread", "process"]
@@ -175,14 +177,27 @@ def _serve(connection: Connection) -> None:
         except EOFError:
             return  # the parent is gone
         except Exception as error:  # noqa: BLE001 - what was sent cannot be read here: that is the job's failure, not ours
-            connection.send((False, error))
+            connection.send((False, _carried(error)))
             continue
         try:
             answer = (True, _plain(function, arguments))
         except Exception as error:  # noqa: BLE001 - any failure of the job's is its answer
-            error.add_note("in the worker process:\n" + traceback.format_exc())
-            answer = (False, error)
+            answer = (False, _carried(error))
         try:
             connection.send(answer)
         except Exception as error:  # noqa: BLE001 - what cannot be pickled is told in words
             connection.send((False, TypeError(f"the answer cannot be sent back: {error!r}; it was {answer[1]!r}"[:2_000])))
+
+
+def _carried(error: Exception) -> Exception:
+    """The error itself; or, where it would not come out of the pipe as what went in, what it said."""
+    frames = traceback.format_exc()
+    try:
+        error.add_note("in the worker process:\n" + frames)
+        if type(pickle.loads(pickle.dumps(error))) is type(error):  # noqa: S301 - made a moment ago, by us
+            return error
+    except Exception:  # noqa: BLE001, S110 - one whose class takes other arguments than it passes on, or holds what cannot be sent
+        pass
+    told = RemoteError(type(error).__name__, text_of(error), frames)
+    told.add_note("in the worker process:\n" + frames)
+    return told

@@ -102,7 +102,10 @@ class TaskForge:
         return layer
 
     def on_failure(self, hook: FailureHook) -> FailureHook:
-        """Call `hook(ctx, error)`, a plain or an async function, whenever a handler raises: for Sentry and the like."""
+        """Call `hook(ctx, error)`, a plain or an async function, whenever a handler raises: for Sentry and the like.
+
+        From a handler of `kind="process"` the error is a `RemoteError`: `.name` of its type, `.message`, `.frames` (its traceback).
+        """
         self.failure_hooks.append(hook)
         return hook
 

@@ -19,12 +19,13 @@ from uuid import UUID
 import msgspec
 
 from taskforge.domain import rules
+from taskforge.domain.errors import RemoteError, text_of
 from taskforge.domain.execution import Beat
 from taskforge.domain.job import Claimed
 from taskforge.domain.log import NewLine
 from taskforge.domain.outcome import MAX_RESULT_BYTES
 from taskforge.worker.context import Channel, Running, context_of, current
-from taskforge.worker.frames import frames_of, text_of
+from taskforge.worker.frames import frames_of
 from taskforge.worker.parent import die_with_parent, outlive_signals
 from taskforge.worker.registry import Handler
 from taskforge.worker.reporter import JobLogHandler
@@ -212,14 +213,6 @@ def _answer(reference: Reference, claimed: Claimed, channel: PipeChannel) -> tup
     finally:
         current.reset(token)
         running.context = None
-
-
-class RemoteError(Exception):
-    """What a handler raised in its process, with its traceback there."""
-
-    def __init__(self, name: str, message: str, frames: str) -> None:
-        super().__init__(name, message, frames)
-        self.name, self.message, self.frames = name, message, frames
 
 
 def _resolve(reference: Reference, job_type: str) -> Handler:

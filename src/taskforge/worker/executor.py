@@ -18,13 +18,12 @@ from typing import Any
 from uuid import UUID
 
 from taskforge.domain import rules
-from taskforge.domain.errors import Invalid
+from taskforge.domain.errors import Invalid, text_of
 from taskforge.domain.ids import job_of
 from taskforge.domain.job import Claimed, error_info
 from taskforge.domain.outcome import MAX_RESULT_BYTES, Crashed, FailForGood, Failure, HandBackOutcome, Outcome, Success
 from taskforge.worker.children import ChildDied, Children
 from taskforge.worker.context import Channel, Context, Running, context_of, current
-from taskforge.worker.frames import text_of
 from taskforge.worker.outcomes import meant, raised, said, stopped
 from taskforge.worker.registry import Handler, Registry
 from taskforge.worker.source import Completion

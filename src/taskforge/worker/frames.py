@@ -4,13 +4,7 @@ draw its markers where this takes 3."""
 import linecache
 import traceback
 
-
-def text_of(error: BaseException) -> str:
-    """What an exception says; it is a handler's, and may not be able to."""
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001 - whatever it raises, the job's end must be told
-        return "(its text cannot be made)"
+from taskforge.domain.errors import text_of
 
 
 def frames_of(error: BaseException) -> str:

@@ -1,5 +1,6 @@
 """What a handler said, raised or left undone, as an outcome that `decide` understands."""
 
+from taskforge.domain.errors import RemoteError, text_of
 from taskforge.domain.job import error_info
 from taskforge.domain.outcome import (
     CancelOutcome,
@@ -13,9 +14,8 @@ from taskforge.domain.outcome import (
     SnoozeFor,
     TimedOut,
 )
-from taskforge.worker.children import RemoteError
 from taskforge.worker.context import Running
-from taskforge.worker.frames import frames_of, text_of
+from taskforge.worker.frames import frames_of
 from taskforge.worker.verdicts import Cancel, Fail, Retry, Skip, Snooze, Verdict, verdict_in
 
 
