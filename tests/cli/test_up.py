@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from taskforge.cli import main
 from tests.cli.shell import Shell, plain, until
 
 APP = """
@@ -78,13 +79,28 @@ def test_reload_starts_anew_when_a_file_changes(tmp_path: Path) -> None:
         process.signal(signal.SIGTERM)
         assert process.ended() == 0
     assert "no app to watch" in shell.error("up", "--reload")
+    refused = shell.json("up", "app:forge", "--reload", status=2)
+    assert "--reload is given together with --json" in refused["error"]["message"]
 
 
-def test_an_interrupt_of_the_reloader_alone_reaches_the_app(tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["--reload", "--reload=true"])
+def test_a_child_of_the_reloader_does_not_reload_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    commands: list[list[str]] = []
+    monkeypatch.setattr("taskforge.cli.up.reload_on_change", lambda command, _, **__: commands.append(command))
+    monkeypatch.setattr("taskforge.cli.up.folder_of", lambda _: tmp_path)
+    monkeypatch.setattr("sys.argv", ["taskforge", "up", "app:forge", form, "--seconds", "3"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+    assert [command[3:] for command in commands] == [["up", "app:forge", "--seconds", "3"]]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_a_signal_to_the_reloader_alone_reaches_the_app(tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "app.py").write_text(APP)
     with Shell(tmp_path).started("up", "app:forge", "--reload") as process:
         process.until("app:forge on sqlite:///mine.db")
-        process.signal(signal.SIGINT)
+        process.signal(number)
         process.until("stopped cleanly")
         assert process.ended() == 0
     assert "stopping at once" not in process.text

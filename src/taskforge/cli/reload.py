@@ -15,6 +15,7 @@ from taskforge.cli.application import check_module
 from taskforge.cli.failure import CommandError
 
 LOOK_SECONDS = 0.4
+_OF_THE_TERMINAL = (signal.SIGINT, signal.SIGHUP)
 _PASSED_OVER = {"__pycache__", "node_modules", "site-packages", "venv"}
 
 
@@ -33,15 +34,16 @@ def folder_of(reference: str) -> Path:
 
 
 def reload_on_change(command: Sequence[str], folder: Path, *, seconds: float | None, grace: float) -> int:
-    """Until interrupted. Signals are passed on, so the child ignores the Ctrl-C that a terminal sends to both."""
+    """Until interrupted. Signals are passed on, so the child ignores what a terminal sends to both."""
     told: list[int] = []
-    signal.signal(signal.SIGINT, lambda number, _: told.append(number))
-    signal.signal(signal.SIGTERM, lambda number, _: told.append(number))
+    for number in (signal.SIGTERM, *_OF_THE_TERMINAL):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup: a terminal that closes is no wish to stop
+            signal.signal(number, lambda number, _: told.append(number))
     until = None if seconds is None else time.monotonic() + seconds
     say = Console(stderr=True, highlight=False).print
     while True:
         seen = times(folder)
-        child = subprocess.Popen(command, preexec_fn=_ignore_interrupts)  # noqa: PLW1509 - there is one thread
+        child = subprocess.Popen(command, preexec_fn=_ignore_the_terminal)  # noqa: PLW1509 - there is one thread
         changed = _watch(child, folder, seen, told, until)
         if changed is None:
             return _end(child, told, grace)
@@ -49,8 +51,9 @@ def reload_on_change(command: Sequence[str], folder: Path, *, seconds: float | N
         _end(child, [signal.SIGTERM], grace)
 
 
-def _ignore_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _ignore_the_terminal() -> None:
+    for number in _OF_THE_TERMINAL:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _watch(

@@ -63,7 +63,10 @@ def up(
 def _reload(app: str | None, limit: float | None, store: Store) -> int:
     if app is None:
         raise CommandError("--reload has no app to watch", "name one: `taskforge up app:forge --reload`")
-    arguments = [word for word in sys.argv[1:] if word != "--reload"]
+    if store.json:
+        raise CommandError("--reload is given together with --json", "leave one out: each start would end in a document of its own")
+    # In every form, --reload=true as well: a child that reloads would start a child that reloads.
+    arguments = [word for word in sys.argv[1:] if word.partition("=")[0] not in ("--reload", "--no-reload")]
     command = [sys.executable, "-m", "taskforge.cli", *arguments]
     return reload_on_change(command, folder_of(app), seconds=limit, grace=store.settings.grace_seconds)
 
