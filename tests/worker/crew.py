@@ -10,6 +10,7 @@ from taskforge.domain.execution import Execution
 from taskforge.domain.job import Job
 from taskforge.domain.log import Level, Line
 from taskforge.domain.tenancy import FIRST_PROJECT
+from taskforge.sdk.jobs import JobFunction
 from taskforge.worker.worker import Worker
 
 PATIENCE = 20.0  # other work shares the machine; nothing waits this long when all is well
@@ -76,6 +77,13 @@ class Crew:
 
     async def logs(self, job: UUID) -> list[Line]:
         return await (await self.forge.engine()).logs([FIRST_PROJECT], job, least=Level.TRACE, after=0, limit=1_000, offset=0)
+
+
+def function(crew: Crew, name: str) -> JobFunction[..., Any]:
+    """A handler of the crew's app, to be enqueued."""
+    handler = crew.forge.registry.get(name)
+    assert handler is not None
+    return JobFunction(crew.forge, handler)
 
 
 async def until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:

@@ -1,10 +1,14 @@
 """What surrounds a handler: failure hooks, middleware, names it had before, and what happens when there is none."""
 
 import asyncio
+import logging
 from typing import Any
 
+import pytest
+
 from taskforge import Context, Fail, TaskForge
-from tests.worker.crew import Crew
+from tests.worker.crew import Crew, function
+from tests.worker.handlers import MuteError, add_to
 
 
 async def test_failure_hooks_see_every_failure_and_cannot_do_harm(crew: Crew) -> None:
@@ -30,6 +34,64 @@ async def test_failure_hooks_see_every_failure_and_cannot_do_harm(crew: Crew) ->
     await crew.end(await fails.enqueue())
     await crew.end(await says_no.enqueue())
     assert seen == [("fails", "boom")]
+
+
+@pytest.mark.parametrize("kind", ["loop", "process", "time"])
+async def test_a_failed_attempt_is_one_line_in_the_workers_log(crew: Crew, caplog: pytest.LogCaptureFixture, kind: str) -> None:
+    crew.forge.queue("default", retry_delay_seconds=0.01)
+    add_to(crew.forge)
+
+    @crew.forge.job()
+    async def fails(how: str) -> None:
+        if how == "time":
+            await asyncio.sleep(60)
+        raise MuteError if how == "mute" else ValueError(f"no\nluck {'x' * 1_000}")
+
+    await crew.start(upkeep=kind != "time")  # the upkeep may see first that its time is over
+    if kind == "process":
+        ways = {
+            "LookupError: not in this process": function(crew, "fail_in_process").options(max_attempts=2).enqueue(),
+            "died under it": function(crew, "die_in_process").options(max_attempts=1).enqueue(),
+        }
+    elif kind == "time":
+        ways = {"it ran longer than its timeout of 0.2 s": fails.options(max_attempts=1, timeout=0.2).enqueue("time")}
+    else:
+        ways = {
+            "ValueError: no luck xxx": fails.options(max_attempts=2).enqueue("plainly"),
+            "MuteError: (its text cannot be made)": fails.options(max_attempts=1).enqueue("mute"),
+        }
+    for what, enqueuing in ways.items():
+        handle = await enqueuing
+        job = await crew.end(handle)
+        told = [record for record in caplog.records if str(handle.id) in record.getMessage()]
+        assert len(told) == job.max_attempts
+        assert {(one.name, one.levelname, one.exc_info) for one in told} == {("taskforge.worker", "WARNING", None)}
+        assert f"{job.job_type} failed, attempt 1 of {job.max_attempts}: " in told[0].getMessage()
+        assert what in told[0].getMessage()
+        assert len(told[0].getMessage()) < 500
+        assert [line for line in await crew.logs(handle.id) if line.id is not None] == []
+
+
+async def test_what_the_apps_logging_raises_ends_no_slot(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
+    @crew.forge.job(max_attempts=1)
+    async def fails() -> None:
+        raise ValueError
+
+    monkeypatch.setattr("taskforge.worker.executor.logger.warning", lambda *_: 1 / 0)
+    await crew.start(slots=1)
+    for _ in range(2):
+        assert (await crew.end(await fails.enqueue())).status == "failed"
+
+
+async def test_what_a_process_logs_reaches_the_workers_logging_once(crew: Crew, caplog: pytest.LogCaptureFixture) -> None:
+    add_to(crew.forge)
+    await crew.start()
+    with caplog.at_level(logging.INFO):
+        handle = await function(crew, "double").enqueue(4, note=" in full")
+        await crew.end(handle)
+    told = [record.getMessage() for record in caplog.records if record.name == "child"]
+    assert told == ["doubling 4 in full"]
+    assert [line.message for line in await crew.logs(handle.id)].count("doubling 4 in full") == 1
 
 
 async def test_failure_hooks_may_be_async_and_end_with_the_jobs_time(crew: Crew) -> None:

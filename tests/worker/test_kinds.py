@@ -10,17 +10,10 @@ from typing import Any
 import psutil
 
 from taskforge import Context, JobHandle, RemoteError
-from taskforge.sdk.jobs import JobFunction
-from tests.worker.crew import Crew, until
+from tests.worker.crew import Crew, function, until
 from tests.worker.handlers import add_to
 
 CANCEL_SECONDS = 2.0
-
-
-def function(crew: Crew, name: str) -> JobFunction[..., Any, ..., Any]:
-    handler = crew.forge.registry.get(name)
-    assert handler is not None
-    return JobFunction(crew.forge, handler)
 
 
 async def test_an_async_handler_is_cancelled_when_its_time_is_over(crew_on_each: Crew) -> None:

@@ -67,9 +67,19 @@ class Child:
             raise NotTaken from None
         while True:
             word, *values = self.connection.recv()
-            if word not in ("progress", "line", "metric"):
+            if word == "record":
+                _log_here(*values)
+            elif word in ("progress", "line", "metric"):
+                getattr(channel, word)(*values)
+            else:
                 return word, *values
-            getattr(channel, word)(*values)
+
+
+def _log_here(name: str, level: int, text: str) -> None:
+    """What a handler logged in its process goes where this one's logging goes, as if it had run here. No job is current in this
+    thread, so it is not written to the execution's log again."""
+    with contextlib.suppress(Exception):
+        logging.getLogger(name).log(level, "%s", text)
 
 
 class NotTaken(Exception):
@@ -178,14 +188,25 @@ class PipeChannel:
         return True
 
 
+class ChildLogHandler(JobLogHandler):
+    def __init__(self, channel: PipeChannel) -> None:
+        super().__init__()
+        self._channel = channel
+
+    def _pass_on(self, running: Running, record: logging.LogRecord, text: str) -> None:
+        super()._pass_on(running, record, text)
+        if logging.getLogger().handlers == [self]:  # an app that has set up logging here as well has said it already
+            self._channel.send("record", record.name, record.levelno, text)
+
+
 def serve(connection: Connection) -> None:
     """Run one job after the other until the worker closes the pipe."""
     die_with_parent()
     outlive_signals()
     os.set_inheritable(connection.fileno(), False)
-    logging.getLogger().addHandler(JobLogHandler())
-    logging.getLogger().setLevel(logging.INFO)
     channel = PipeChannel(connection)
+    logging.getLogger().addHandler(ChildLogHandler(channel))
+    logging.getLogger().setLevel(logging.INFO)
     with contextlib.suppress(EOFError, KeyboardInterrupt):
         while True:
             reference, claimed = connection.recv()

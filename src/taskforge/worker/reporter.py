@@ -148,13 +148,18 @@ class JobLogHandler(logging.Handler):
         if running is None or record.name.startswith("taskforge."):
             return
         try:
-            message = record.getMessage()
-            if record.exc_info:
-                message += "\n" + logging.Formatter().formatException(record.exc_info)
-            extra = {"logger": record.name}
-            running.channel.line(NewLine(running.claimed.fence, _level(record.levelno), message, metadata_bytes(extra)))
+            self._pass_on(running, record, _text(record))
         except Exception:  # noqa: BLE001 - logging must never break what it logs
             self.handleError(record)
+
+    def _pass_on(self, running: Running, record: logging.LogRecord, text: str) -> None:
+        extra = {"logger": record.name}
+        running.channel.line(NewLine(running.claimed.fence, _level(record.levelno), text, metadata_bytes(extra)))
+
+
+def _text(record: logging.LogRecord) -> str:
+    text = record.getMessage()
+    return f"{text}\n{logging.Formatter().formatException(record.exc_info)}" if record.exc_info else text
 
 
 def _level(number: int) -> Level:
