@@ -161,19 +161,15 @@ async def test_enough_jobs_done_is_not_the_first_word_to_stop(crew: Crew) -> Non
     began, release = asyncio.Event(), asyncio.Event()
 
     @crew.forge.job()
-    async def quick() -> None: ...
-
-    @crew.forge.job()
     async def slow() -> str:
         began.set()
         await release.wait()
         return "finished"
 
-    worker = await crew.start(slots=2, max_jobs=1, upkeep=False)
+    worker = await crew.start(slots=2, upkeep=False)
     handle = await slow.enqueue()
     await began.wait()
-    await crew.end(await quick.enqueue())
-    await until(worker._stop.is_set)
+    worker._stop.set()  # as the sweep does
     worker.stop()
     asyncio.get_running_loop().call_later(0.5, release.set)
     await crew.ended(worker)
@@ -245,14 +241,21 @@ async def test_work_in_a_script_stops_when_cancelled(crew: Crew) -> None:
     assert (await handle2.job()).attempt_count == 0
 
 
-async def test_a_worker_stops_after_so_many_jobs(crew: Crew) -> None:
-    @crew.forge.job()
-    async def work() -> None: ...
+async def test_a_worker_stops_after_so_many_jobs_and_runs_no_more(crew_on_each: Crew) -> None:
+    ran: list[int] = []
 
-    worker = await crew.start(max_jobs=10, slots=2)
-    await work.enqueue_many([()] * 50)
-    await crew.ended(worker)
-    assert 10 <= worker.executor.done <= 50
+    @crew_on_each.forge.job()
+    async def work(number: int) -> None:
+        ran.append(number)
+
+    await crew_on_each.forge.engine()
+    await work.enqueue_many([(number,) for number in range(30)])
+    worker = await crew_on_each.start(max_jobs=3)
+    await crew_on_each.ended(worker)
+    assert (len(ran), worker.executor.done) == (3, 3)
+    worker = await crew_on_each.start(max_jobs=27, slots=4)
+    await crew_on_each.ended(worker)
+    assert sorted(ran) == list(range(30))
 
 
 async def test_an_unhealthy_worker_claims_nothing_and_says_so(crew: Crew, monkeypatch: Any) -> None:

@@ -50,18 +50,21 @@ class Executor:
         complete: Callable[[Completion], None],
         *,
         slots: int,
+        most: int | None = None,
         middleware: Sequence[Middleware] = (),
         failure_hooks: Sequence[FailureHook] = (),
         settled: Callable[[], Awaitable[None]] | None = None,
         unsettled: Callable[[], int] | None = None,
     ) -> None:
-        """`complete` takes outcomes to be reported; `settled` waits until all of them have been, `unsettled` counts those left."""
+        """`complete` takes outcomes to be reported; `settled` waits until all of them have been, `unsettled` counts those left.
+        `most`: so many are run in all, and no more are claimed."""
         self._registry = registry
         self._channel = channel
         self._complete = complete
         self._settled = settled
         self._unsettled = unsettled
         self._slots = slots
+        self._most = most
         self._middleware = tuple(middleware)
         self._failure_hooks = tuple(failure_hooks)
         self._waiting: deque[Claimed] = deque()
@@ -88,6 +91,8 @@ class Executor:
             # A store that is slow to take outcomes must not make this worker hold more and more that a crash would undo.
             return 0
         free = self._slots - len(self.running) - len(self._waiting) - self._lingering
+        if self._most is not None:
+            free = min(free, self._most - self.done - self.busy)
         return min(1, free) if self._wary else free  # what is claimed beside a suspect would only be handed back
 
     @property
@@ -166,7 +171,7 @@ class Executor:
 
     def _next(self) -> Claimed | None:
         """The next job to start. A suspect starts when nothing else runs, or its patience is over."""
-        if self._alone is not None:
+        if self._alone is not None or (self._most is not None and self.done + len(self.running) >= self._most):
             return None
         if self._suspects:
             now = time.monotonic()

@@ -74,6 +74,7 @@ class Worker:
             self.reporter,
             self.finisher.put,
             slots=options.slots,
+            most=options.max_jobs,
             middleware=middleware,
             failure_hooks=failure_hooks,
             settled=self.finisher.drained,
