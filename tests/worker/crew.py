@@ -79,7 +79,7 @@ class Crew:
         return await (await self.forge.engine()).logs([FIRST_PROJECT], job, least=Level.TRACE, after=0, limit=1_000, offset=0)
 
 
-def function(crew: Crew, name: str) -> JobFunction[..., Any]:
+def function(crew: Crew, name: str) -> JobFunction[..., Any, ..., Any]:
     """A handler of the crew's app, to be enqueued."""
     handler = crew.forge.registry.get(name)
     assert handler is not None

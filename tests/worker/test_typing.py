@@ -10,6 +10,7 @@ SNIPPET = """
 from dataclasses import dataclass
 from typing import Any
 from taskforge import Context, CustomWorker, IncomingJob, Job, JobHandle, TaskForge
+from taskforge.pool import WorkerPool
 
 forge = TaskForge("sqlite:///jobs.db")
 
@@ -107,6 +108,23 @@ async def classes() -> None:
 class Legacy(CustomWorker):
     async def process_job(self, job: IncomingJob, ctx: Context) -> str:
         return job.job_type
+
+
+async def double(number: int) -> int:
+    return 2 * number
+
+def halve(number: int) -> float:
+    return number / 2
+
+
+async def pools(pool: WorkerPool, keep: bool) -> None:
+    numbers: list[int] = await pool.map(double, [1])
+    numbers = await pool.map(double, [1], return_exceptions=False)
+    numbers = await pool.map(double, [1], return_exceptions=True)  # WRONG assignment
+    numbers = await pool.map(double, [1], return_exceptions=keep)  # WRONG assignment
+    both: list[int | BaseException] = await pool.map(double, [1], return_exceptions=True)
+    halves: list[float] = await pool.map(halve, [1])
+    halves = await pool.map(halve, [1], return_exceptions=True)  # WRONG assignment
 """
 ROOT = Path(__file__).parents[2]
 

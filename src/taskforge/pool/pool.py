@@ -183,7 +183,33 @@ class WorkerPool:
         items: Iterable[Item] | AsyncIterable[Item],
         *,
         ordered: bool = True,
-        return_exceptions: bool = False,
+        return_exceptions: Literal[False] = False,
+        priority: int = 0,
+        timeout: float | None = None,
+        key: Callable[[Item], str] | None = None,
+    ) -> Results[T]: ...
+
+    @overload
+    def map(
+        self,
+        function: Callable[[Item], Coroutine[Any, Any, T]],
+        items: Iterable[Item] | AsyncIterable[Item],
+        *,
+        ordered: bool = True,
+        return_exceptions: bool,
+        priority: int = 0,
+        timeout: float | None = None,
+        key: Callable[[Item], str] | None = None,
+    ) -> Results[T | BaseException]: ...
+
+    @overload
+    def map(
+        self,
+        function: Callable[[Item], T],
+        items: Iterable[Item] | AsyncIterable[Item],
+        *,
+        ordered: bool = True,
+        return_exceptions: Literal[False] = False,
         priority: int = 0,
         timeout: float | None = None,
         key: Callable[[Item], str] | None = None,
@@ -196,11 +222,11 @@ class WorkerPool:
         items: Iterable[Item] | AsyncIterable[Item],
         *,
         ordered: bool = True,
-        return_exceptions: bool = False,
+        return_exceptions: bool,
         priority: int = 0,
         timeout: float | None = None,
         key: Callable[[Item], str] | None = None,
-    ) -> Results[T]: ...
+    ) -> Results[T | BaseException]: ...
 
     def map(
         self,
