@@ -10,6 +10,7 @@ from typing import Any
 import psutil
 
 from taskforge import Context, JobHandle, RemoteError
+from taskforge.domain.job import Inserted, new_job
 from tests.worker.crew import Crew, function, until
 from tests.worker.handlers import add_to
 
@@ -73,6 +74,27 @@ async def test_a_thread_that_overstays_is_reported_and_keeps_its_slot_until_it_e
     release.set()
     await waiting.result(10)
     assert (worker.executor.has_stuck, worker.executor.free) == (False, 1)
+
+
+async def test_a_handlers_timeout_holds_for_jobs_that_come_by_name(crew: Crew) -> None:
+    left: list[float] = []
+
+    @crew.forge.job(timeout=0.3, max_attempts=1)
+    async def sleep(ctx: Context) -> None:
+        left.append(ctx.seconds_left)
+        await asyncio.sleep(1 if len(left) == 2 else 60)
+
+    await crew.start(upkeep=False)
+    engine = await crew.forge.engine()
+    [inserted] = await engine.insert(engine.home, [new_job("default", "sleep", {}, max_attempts=1)])
+    assert isinstance(inserted, Inserted)
+    async with asyncio.timeout(20):
+        job = await crew.forge.wait(inserted.job)
+    assert job.error is not None
+    assert (job.error.type, job.error.message) == ("Timeout", "the attempt ran longer than its timeout of 0.3 s")
+    own = await crew.end(await sleep.options(timeout=30).enqueue())  # one that asks for more gets more
+    assert own.status == "succeeded"
+    assert left[0] <= 0.3 < left[1]
 
 
 async def test_a_process_is_killed_when_its_time_is_over(crew: Crew, tmp_path: Path) -> None:

@@ -218,7 +218,7 @@ def _answer(reference: Reference, claimed: Claimed, channel: PipeChannel) -> tup
     running = Running(claimed, channel)
     token = current.set(running)
     try:
-        handler = _resolve(reference, claimed.job_type)
+        handler = running.handler = _resolve(reference, claimed.job_type)
         arguments = handler.decode(claimed.payload)
         if handler.takes_context:
             arguments = (context_of(running), *arguments)

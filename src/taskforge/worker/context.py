@@ -44,6 +44,14 @@ class Running:
         self.stop: Any = None  # how to stop what runs outside the event loop
         self.context: Context | None = None
 
+    @property
+    def timeout_seconds(self) -> float:
+        """The job's own; but one that came by name, without, has its queue's, and its handler may allow it less."""
+        limit, handler = self.claimed.timeout_seconds, self.handler
+        if handler is None or handler.timeout is None or limit != self.claimed.policy.timeout_seconds:
+            return limit
+        return min(limit, handler.timeout)
+
 
 current: contextvars.ContextVar[Running | None] = contextvars.ContextVar("taskforge_job", default=None)
 
@@ -75,7 +83,7 @@ class Context:
     @property
     def seconds_left(self) -> float:
         """Until the attempt's timeout or the job's deadline, whichever comes first."""
-        limit = self.job.timeout_seconds
+        limit = self._running.timeout_seconds
         if self.job.deadline_seconds is not None:
             limit = min(limit, self.job.deadline_seconds)
         return max(0.0, self._running.started + limit - time.monotonic())

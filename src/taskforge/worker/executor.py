@@ -361,7 +361,7 @@ class Executor:
             ran, job = now - running.started, running.claimed
             if job.deadline_seconds is not None and ran >= job.deadline_seconds:
                 self.interrupt(job.fence, "deadline")
-            elif ran >= job.timeout_seconds:
+            elif ran >= running.timeout_seconds:
                 self.interrupt(job.fence, "timeout")
         if self._suspects:
             self._wake()

@@ -47,7 +47,7 @@ def meant(error: BaseException) -> Outcome | None:
 def stopped(running: Running) -> Outcome:
     match running.why:
         case "timeout":
-            return TimedOut(running.claimed.timeout_seconds)
+            return TimedOut(running.timeout_seconds)
         case "deadline":
             return DeadlinePassed()
         case "cancel":
