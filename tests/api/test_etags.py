@@ -60,7 +60,8 @@ async def test_every_change_is_made_to_the_version_that_was_read(
         body = EDITS[kind](5) if method == "PATCH" else None
         refused = await root.request(method, path + verb, headers={"if-match": stale}, json=body)
         assert (refused.status_code, refused.json()["type"]) == (412, "urn:taskforge:problem:stale"), (method, verb)
-        assert (await root.request(method, path + verb, headers={"if-match": "nonsense"}, json=body)).status_code == 422
+        for tag, status in (("nonsense", 422), ('"0", "1"', 422), ('"3-gzip"', 412), (f'W/"other", {stale}', 412)):
+            assert (await root.request(method, path + verb, headers={"if-match": tag}, json=body)).status_code == status
     assert (await root.get(path)).headers["etag"] == before.headers["etag"]
     etag = before.headers["etag"]
     for verb in verbs:
@@ -82,6 +83,20 @@ async def test_changes_at_once_keep_what_the_other_made(root: httpx.AsyncClient,
     changes = [one for one in (await root.get("/api/v1/audit?action=project.update")).json()["items"] if one["before"]]
     for older, newer in zip(changes[1:], changes, strict=False):
         assert older["after"] == newer["before"]
+
+
+async def test_an_etag_is_of_one_project_whatever_its_name(root: httpx.AsyncClient, places: dict[str, str]) -> None:
+    path = places["project"]
+    assert (await root.post("/api/v1/projects", json={"name": "other"})).status_code == 201
+    read = (await root.get(path)).headers["etag"]
+    assert (await root.patch(path, json={"name": "old"})).status_code == 200
+    assert (await root.patch("/api/v1/projects/other", json={"name": "shop"})).status_code == 200
+    assert (await root.patch("/api/v1/projects/old", json={"name": "older"})).status_code == 200
+    other = await root.patch(path, json={"name": "shop"})
+    assert other.status_code == 200
+    for method in ("PATCH", "DELETE"):
+        refused = await root.request(method, path, headers={"if-match": read}, json={"name": "x"} if method == "PATCH" else None)
+        assert refused.status_code == 412
 
 
 async def test_what_has_no_etag_refuses_the_header(root: httpx.AsyncClient) -> None:

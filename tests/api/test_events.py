@@ -85,6 +85,8 @@ async def test_what_happens_is_told_in_order(api: Api, root: httpx.AsyncClient) 
             told.append(await stream.next())
         await root.delete(f"/api/v1/queues/{queue}")
         told.append(await stream.next())
+    async with following(root, lastEventId=told[0].id) as stream:
+        assert (await stream.next()).id == told[1].id
     topics = [one.topic for one in told]
     expected = ["queue.created", "job.cancelled", "queue.paused", "worker.draining", "queue.deleted"]
     assert [one for one in topics if one in expected] == expected, topics

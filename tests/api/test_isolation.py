@@ -309,10 +309,12 @@ async def test_events_of_others_do_not_come_through(
     assert not [mark for mark in foreign.marks if mark in text], text
     figure(f"S1 {store_url.partition(':')[0]}: events of another tenant on a stream: 0 of n = {theirs}")
 
-    async def everyones(caller: Caller, name: str | None) -> tuple[int, ...]:
-        return (*own.projects, *foreign.projects)
+    async def everyones(gatekeeper: Gatekeeper, credential: str) -> Any:
+        return msgspec.structs.replace(await find(gatekeeper, credential), projects=(*own.projects, *foreign.projects))
 
-    monkeypatch.setattr(Caller, "projects", everyones)
+    find: Any = Gatekeeper._find
+    monkeypatch.setattr(Gatekeeper, "_find", everyones)
+    api.backend.forget()
     text, _ = await _followed(api, own, foreign)
     assert [mark for mark in foreign.marks if mark in text]
 

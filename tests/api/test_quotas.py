@@ -119,6 +119,33 @@ async def test_what_is_on_its_way_into_the_store_counts(
     assert (await first).status_code == 201
 
 
+async def test_what_is_stored_while_others_count_counts(
+    api: Api, root: httpx.AsyncClient, limit: Limit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stats, insert, go, counted = api.engine.stats, api.engine.insert, asyncio.Event(), asyncio.Event()
+
+    async def held(project: int, jobs: Any) -> Any:
+        await go.wait()
+        return await insert(project, jobs)
+
+    async def slow(projects: Any) -> Any:
+        found = await stats(projects)
+        if counted.is_set():
+            go.set()
+            await first
+        counted.set()
+        return found
+
+    monkeypatch.setattr(api.engine, "insert", held)
+    monkeypatch.setattr(api.engine, "stats", slow)
+    monkeypatch.setattr(quotas, "COUNT_SECONDS", -1.0)
+    await limit(pending_jobs=1)
+    first = asyncio.create_task(post(root))
+    await counted.wait()
+    assert refused_by(await post(root)) == "pending_jobs"
+    assert (await first).status_code == 201
+
+
 @pytest.mark.usefixtures("minute")
 async def test_what_was_refused_uses_nothing(root: httpx.AsyncClient, limit: Limit, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quotas, "COUNT_SECONDS", 3_600.0)

@@ -64,7 +64,7 @@ class Fleet:
         from tests.chaos import app
 
         # The same handlers and queues, without the app's witness: this side only enqueues and looks.
-        self.forge.registry, self.forge._declared = app.forge.registry, app.forge._declared
+        self.forge.registry, self.forge._connections._declared = app.forge.registry, app.forge._declared
         engine = await self.forge.engine()
         if self.served:
             made = await make_server(engine, self.forge.settings)

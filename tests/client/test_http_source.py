@@ -18,7 +18,7 @@ from taskforge.domain.outcome import Success
 from taskforge.domain.queue import QueueSettings
 from taskforge.domain.worker import NewWorker, Registered
 from taskforge.sdk.jobs import Options
-from taskforge.worker.http_source import MOST_FAULTS, HttpSource
+from taskforge.worker.http_source import MOST_FAULTS, MOST_FAULTS_ALONE, HttpSource
 from taskforge.worker.source import Completion
 from tests.worker.crew import Crew, until
 from tests.worker.served import Servers
@@ -100,12 +100,13 @@ async def test_an_outcome_that_the_server_cannot_take_does_not_hold_up_the_other
     script.answers = [Invalid("result", "is large", "use less")]
     with pytest.raises(ValueError, match="result"):
         await made.complete(one)
-    script.answers = [ServerFault("fault")] * MOST_FAULTS
-    for _ in range(MOST_FAULTS - 1):
-        with pytest.raises(StoreUnavailable):
-            await made.complete(one)
-    with pytest.raises(ValueError, match="fails"):
-        await made.complete(one)
+    for batch, most in ((one * 2, MOST_FAULTS), (one, MOST_FAULTS_ALONE), (one, MOST_FAULTS_ALONE)):
+        script.answers = [ServerFault("fault")] * most
+        for _ in range(most - 1):
+            with pytest.raises(StoreUnavailable):
+                await made.complete(batch)
+        with pytest.raises(ValueError, match="fails"):
+            await made.complete(batch)
 
 
 # --- On a real server ---

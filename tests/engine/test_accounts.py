@@ -105,12 +105,12 @@ async def test_a_project_is_changed_where_it_is_said_and_at_the_version_that_is_
     assert sorted([one.version for one in await asyncio.gather(*changes)]) == list(range(2, 10))
     now = await directory.project(made.number)
     assert (now.name[0], now.name != "mail", (now.workers or 0) >= 10, now.version) == ("m", True, True, 9)
-    meant = [directory.update_project(made, f"n{n}", None, NOTE, now.version) for n in range(6)]
+    meant = [directory.update_project(made, f"n{n}", None, NOTE, now.mark) for n in range(6)]
     answers = await asyncio.gather(*meant, return_exceptions=True)
     assert sorted(type(one).__name__ for one in answers) == ["Project"] + ["Stale"] * 5
     with pytest.raises(Stale):
-        await directory.delete_project(made, NOTE, now.version)
-    await directory.delete_project(made, NOTE, now.version + 1)
+        await directory.delete_project(made, NOTE, now.mark)
+    await directory.delete_project(made, NOTE, (await directory.project(made.number)).mark)
     with pytest.raises(NotFound):
         await directory.project(made.number)
 

@@ -1,5 +1,6 @@
 """Typed arguments: refused where they are enqueued, and again before the handler runs."""
 
+import functools
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
@@ -241,6 +242,17 @@ def test_job_classes_that_cannot_work_are_refused_where_they_are_added(forge: Ta
     class Alone(Job):
         async def execute(self) -> None: ...  # type: ignore[override]
 
+    def wrapped(call: Any) -> Any:
+        @functools.wraps(call)
+        def around(*args: Any) -> Any:
+            return call(*args)
+
+        return around
+
+    class Decorated(Job):
+        @wrapped
+        async def execute(self, ctx: Context) -> None: ...
+
     class Twice(Job):
         max_attempts = 5
         max_retries = 4
@@ -258,6 +270,7 @@ def test_job_classes_that_cannot_work_are_refused_where_they_are_added(forge: Ta
         with pytest.raises(Invalid, match=problem):
             forge.add(kind)
     assert forge.registry.types() == ()
+    forge.add(Decorated)
 
 
 def test_a_job_class_may_count_attempts_and_have_its_fields_in_any_order(forge: TaskForge) -> None:

@@ -8,9 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+import pytest
+
 from taskforge import Context
-from taskforge.domain.job import Claimed
+from taskforge.domain.job import Claimed, JobStatus
 from taskforge.domain.tenancy import FIRST_PROJECT
+from taskforge.storage.engine import Claim
 from taskforge.worker.source import WorkSource
 from tests.worker.crew import Crew, until
 
@@ -256,6 +259,29 @@ async def test_a_worker_stops_after_so_many_jobs_and_runs_no_more(crew_on_each: 
     worker = await crew_on_each.start(max_jobs=27, slots=4)
     await crew_on_each.ended(worker)
     assert sorted(ran) == list(range(30))
+
+
+@pytest.mark.parametrize("crew", ["sqlite"], indirect=True)
+async def test_a_worker_hands_back_at_once_what_is_more_than_it_may_run(crew: Crew) -> None:
+    """Two claims may be under way at the same time and both bring jobs."""
+    go = asyncio.Event()
+
+    @crew.forge.job()
+    async def work(number: int) -> int:
+        await go.wait()
+        return number
+
+    first = await crew.start(max_jobs=1, slots=4)
+    one = await work.enqueue(1)
+    await until(lambda: first.executor.busy == 1)
+    surplus = await work.enqueue(2)
+    engine = await crew.forge.engine()
+    [incarnation] = [worker.incarnation for worker in await engine.workers([engine.home])]
+    first.executor.add(await engine.claim(Claim(incarnation, 1)))
+    await until(lambda: not len(first.finisher))
+    assert (first.executor.busy, (await crew.forge.get(surplus.id)).status) == (1, JobStatus.PENDING)
+    go.set()
+    assert (await crew.end(one)).status is JobStatus.SUCCEEDED
 
 
 async def test_an_unhealthy_worker_claims_nothing_and_says_so(crew: Crew, monkeypatch: Any) -> None:

@@ -90,7 +90,7 @@ def make_app(backend: Backend | None) -> Litestar:
             "visitor": Provide(provide_visitor, sync_to_thread=False),
         },
         exception_handlers={TaskForgeError: problems.answer, HTTPException: problems.answer, Exception: problems.answer},
-        state=State({"backend": backend, "feed": None if backend is None else Feed(backend.engine, backend.forget)}),
+        state=State({"backend": backend, "feed": None if backend is None else Feed(backend.engine, backend.forget_projects)}),
         lifespan=[] if backend is None else [_beside],
         compression_config=CompressionConfig(backend="gzip", minimum_size=1_000, gzip_compress_level=5, exclude=["/events"]),
         request_max_body_size=MOST_BODY_BYTES,

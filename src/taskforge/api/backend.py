@@ -1,7 +1,7 @@
 """What every route works with: the engine, the accounts, and what is remembered of both."""
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from typing import Any, Self
 
@@ -56,6 +56,11 @@ class Backend:
         """After a change of accounts: it holds here at once, on other servers within two seconds."""
         self.tenants.forget()
         self.gatekeeper.forget()
+
+    def forget_projects(self) -> Collection[int]:
+        known = self.tenants.remembered
+        self.forget()
+        return known
 
     @classmethod
     async def open(

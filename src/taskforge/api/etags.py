@@ -6,9 +6,10 @@ from typing import Annotated, TypeVar
 from litestar import Response
 from litestar.params import HeaderParameter
 
-from taskforge.domain.errors import Invalid
+from taskforge.domain.errors import Invalid, Stale
 
 T = TypeVar("T")
+_TAGS = r'\s*(?:W/)?"[^"]*"\s*(?:,\s*(?:W/)?"[^"]*"\s*)*'
 IfMatch = Annotated[
     str | None, HeaderParameter(name="If-Match", description="The ETag that you read; `*` or none: whatever is there")
 ]
@@ -32,7 +33,11 @@ def version_in(if_match: str | None) -> int | None:
 def _tag(if_match: str | None, form: str) -> str | None:
     if if_match is None or if_match.strip() == "*":
         return None
-    found = re.fullmatch(rf'\s*(?:W/)?"({form})"\s*', if_match, re.ASCII)
-    if found is None:
+    if re.fullmatch(_TAGS, if_match) is None:
         raise Invalid("If-Match", f"is {if_match[:40]!r}", "use the ETag as it was read, with its quotes")
-    return found[1]
+    ours: set[str] = {tag for tag in re.findall('"([^"]*)"', if_match) if re.fullmatch(form, tag, re.ASCII)}
+    if not ours:
+        raise Stale("If-Match names no version that there ever was; read it again")
+    if len(ours) > 1:
+        raise Invalid("If-Match", "names several versions", "use the ETag of the one that was read")
+    return ours.pop()

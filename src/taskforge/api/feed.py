@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Self
 
 from taskforge.domain.errors import EventsGone, StoreUnavailable
@@ -17,11 +17,11 @@ KEPT = 2_000
 
 
 class Feed:
-    def __init__(self, engine: Engine, forget: Callable[[], None]) -> None:
-        """`forget` drops what is remembered of accounts and projects."""
+    def __init__(self, engine: Engine, forget: Callable[[], Collection[int]]) -> None:
+        """`forget` drops what is remembered of accounts and projects, and tells which projects those were."""
         self._engine = engine
         self._forget = forget
-        self._projects: set[int] = set()  # those that events were about
+        self._projects: set[int] = set()  # those that whoever follows is known to have, or not
         self._kept: deque[Event] = deque(maxlen=KEPT)
         self._base: str | None = None  # the cursor before the first event that is kept
         self._head: str | None = None
@@ -82,8 +82,7 @@ class Feed:
         """A project's first event may come before this server has heard of the project: whose it is must be read anew."""
         new = {event.project for event in events} - self._projects
         if new:
-            self._projects |= new
-            self._forget()
+            self._projects |= new.union(self._forget())
 
     def behind(self, cursor: str) -> list[Event] | None:
         """What came after a cursor, if all of it is kept here."""

@@ -9,7 +9,6 @@ import sys
 from cyclopts import CycloptsError
 from rich.console import Console
 
-from taskforge.domain.access import Forbidden, Unauthenticated
 from taskforge.domain.errors import (
     Conflict,
     Gone,
@@ -88,6 +87,8 @@ def _first_words(error: Exception) -> str:
 
 def next_step_of(error: Exception) -> str:
     """One table from what went wrong to what to do about it."""
+    from taskforge.domain.access import Forbidden, Unauthenticated  # noqa: PLC0415 - 25 ms that --help need not wait
+
     match error:
         case CommandError():
             return error.next_step

@@ -78,6 +78,11 @@ class StoreUnavailable(TaskForgeError):
         super().__init__(message)
         self.retry_after = retry_after
 
+    @property
+    def asked_for(self) -> float:
+        """How long to wait where somebody said so; 0 where nobody did, and whoever tries again has a rhythm of their own."""
+        return self.retry_after if self.retry_after > 1.0 else 0.0
+
 
 class StoreUnsuitable(TaskForgeError):
     """The store works but cannot serve: too old a version, a newer schema, a missing right."""

@@ -9,6 +9,7 @@ import msgspec
 from taskforge.domain import rules
 from taskforge.domain.access import Permission, Role
 from taskforge.domain.errors import Invalid, TaskForgeError
+from taskforge.domain.marks import mark_of
 
 FIRST_PROJECT = 1  # every store has it: `default` of the first organization
 MIN_PASSWORD, MAX_PASSWORD = 12, 256
@@ -45,6 +46,11 @@ class Project(msgspec.Struct, frozen=True):
     workers: int | None
     payload_bytes_per_minute: int | None
     version: int = 1
+
+    @property
+    def mark(self) -> str:
+        """Of this project at this version: by its name alone another could be meant after a while."""
+        return mark_of(self.id, self.version)
 
     @property
     def quota(self) -> Quota:

@@ -99,9 +99,9 @@ class Quotas:
         waiting = self._waiting[project]
         async with waiting.counting:
             if self._monotonic() - waiting.counted_at > COUNT_SECONDS:
-                asked_at = self._monotonic()
+                asked_at, under_way = self._monotonic(), waiting.under_way  # before: what is stored meanwhile may not be counted
                 stats = await self._engine.stats([project])
-                waiting.jobs = sum(one.pending + one.scheduled for one in stats) + waiting.under_way
+                waiting.jobs = sum(one.pending + one.scheduled for one in stats) + under_way
                 waiting.counted_at = asked_at
             if waiting.jobs + jobs > most:
                 raise QuotaExceeded("pending_jobs", most, 5)
@@ -134,16 +134,20 @@ class Quotas:
         most = project.quota.workers
         if most is None:
             return await self._engine.register(project.number, worker, lease_seconds)
+        await self._check_leases(project.number, most)  # once before the lock, so that those refused do not queue for it
         async with self._registering[project.number]:
-            leases = await self._leases(project.number)
-            if len(leases) >= most:
-                raise QuotaExceeded("workers", most, min(30, *leases))
+            await self._check_leases(project.number, most)
             registered = await self._engine.register(project.number, worker, lease_seconds)
             if len(await self._leases(project.number)) > most:
                 # Another server registered one meanwhile. Each looks after its own is stored, so at least the later one steps back.
                 await self._engine.deregister(registered.incarnation)
                 raise QuotaExceeded("workers", most, 1)
             return registered
+
+    async def _check_leases(self, project: int, most: int) -> None:
+        leases = await self._leases(project)
+        if len(leases) >= most:
+            raise QuotaExceeded("workers", most, min(30, *leases))
 
     async def _leases(self, project: int) -> list[float]:
         """How many seconds are left of each."""

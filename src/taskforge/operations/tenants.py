@@ -6,7 +6,7 @@ numbers from the store do that: what callers name may not exist, and would let t
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from uuid import UUID
 
 from taskforge.domain.access import Forbidden, Principal
@@ -26,6 +26,11 @@ class Tenants:
         self._until = 0.0
         self._changes = 0
         self._reading = asyncio.Lock()
+
+    @property
+    def remembered(self) -> Collection[int]:
+        """The numbers of the projects that are known, fresh or not."""
+        return self._projects.keys()
 
     def forget(self) -> None:
         self._until = 0.0

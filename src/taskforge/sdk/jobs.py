@@ -286,7 +286,7 @@ def _check_class(kind: type[Job]) -> None:
     name, execute = f"{kind.__name__}.execute", kind.execute
     if execute is Job.execute:
         raise Invalid(name, "is missing", "write `async def execute(self, ctx: Context)`")
-    if not inspect.iscoroutinefunction(execute):
+    if not inspect.iscoroutinefunction(inspect.unwrap(execute)):
         raise Invalid(name, "is a plain function", "write `async def execute`, with what blocks in `await asyncio.to_thread(…)`")
     try:
         inspect.signature(execute).bind(kind, Context)

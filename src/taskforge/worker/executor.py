@@ -112,6 +112,9 @@ class Executor:
         self._wary = bool(self._suspects)
         if self._wary:
             self._make_room()
+        while self._most is not None and self._waiting and self.done + self.busy > self._most:
+            # Two claims may have been under way. What is not to be run here must not wait for what is.
+            self._complete(Completion(self._waiting.pop(), HandBackOutcome("the worker runs no more jobs than it has")))
         self._wake()
 
     def _make_room(self) -> None:

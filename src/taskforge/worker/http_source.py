@@ -23,7 +23,8 @@ from taskforge.worker.source import Completion
 
 T = TypeVar("T")
 WAIT_SECONDS = 30.0
-MOST_FAULTS = 3
+MOST_FAULTS = 3  # of the server, before a batch is sent one by one
+MOST_FAULTS_ALONE = 8  # before one outcome is taken for what it fails at: about five seconds
 
 
 class HttpSource:
@@ -78,8 +79,9 @@ class HttpSource:
             raise ValueError(f"the server refused an outcome: {error}") from error
         except ServerFault as error:
             self._faults += 1
-            if self._faults % MOST_FAULTS:
+            if self._faults < (MOST_FAULTS if len(completions) > 1 else MOST_FAULTS_ALONE):
                 raise
+            self._faults = 0
             raise ValueError(f"the server fails at an outcome: {error}") from error
         self._faults = 0
         self._held.difference_update(one.job.fence for one in completions)

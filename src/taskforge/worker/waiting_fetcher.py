@@ -41,7 +41,7 @@ class WaitingFetcher(Fetcher):
                         jobs = done.result()
                     except StoreUnavailable as error:
                         logger.warning("cannot claim jobs, trying again: %s", error)
-                        await asyncio.sleep(delay * random.uniform(0.5, 1.0))
+                        await asyncio.sleep(max(delay * random.uniform(0.5, 1.0), error.asked_for))
                         delay = min(LONGEST_WAIT_SECONDS, delay * 2)
                         continue
                     delay = FIRST_WAIT_SECONDS

@@ -144,7 +144,7 @@ class Worker:
             except StoreUnavailable as error:
                 logger.warning("cannot register, trying again: %s", error)
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._stop.wait(), delay)
+                    await asyncio.wait_for(self._stop.wait(), max(delay, error.asked_for))
                 delay = min(2.0, delay * 2)
         return None
 

@@ -21,6 +21,10 @@ from taskforge.domain.query import Event
 QUIET_SECONDS, CHECK_SECONDS = 15.0, 2.0
 _NEEDS = {"job": Permission.JOB_READ, "queue": Permission.QUEUE_READ, "worker": Permission.WORKER_READ}
 LastEventId = Annotated[str | None, HeaderParameter(name="Last-Event-ID", description="Go on behind this event")]
+# Where a browser has to send a credential, it is not its own EventSource that reconnects; what does so can set no such header.
+LastEventIdInQuery = Annotated[
+    str | None, QueryParameter(name="lastEventId", description="The same, for who cannot set the header")
+]
 Topic = Annotated[str | None, QueryParameter(description="Only topics that begin so, such as job or job.failed")]
 
 
@@ -48,12 +52,13 @@ async def stream_events(
     last_event_id: LastEventId = None,
     project: ProjectName = None,
     topic: Topic = None,
+    last_event_id_in_query: LastEventIdInQuery = None,
 ) -> ServerSentEvent:
     """Events of jobs, queues and workers in commit order. Last-Event-ID goes on where a stream broke; 410 if that is too old."""
     only = None if project is None else (await caller.projects(project))[0]
     scope: Any = request.scope
     scope["held"].callback(caller.backend.streams.take(caller.principal))
-    follower = request.app.state.feed.follow(last_event_id)
+    follower = request.app.state.feed.follow(last_event_id or last_event_id_in_query)
     await follower.begin()
     return ServerSentEvent(_messages(caller, follower, only, topic or ""), status_code=200)
 

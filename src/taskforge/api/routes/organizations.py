@@ -8,7 +8,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
 from taskforge.api.caller import PUBLIC, Caller, Visitor
-from taskforge.api.etags import IfMatch, tagged, version_in
+from taskforge.api.etags import IfMatch, mark_in, tagged
 from taskforge.api.problems import responses
 from taskforge.api.views import (
     InvitationView,
@@ -147,7 +147,7 @@ async def create_project(caller: NamedDependency[Caller], data: JSONBody[Project
     note = caller.note("project.create")
     made = await caller.backend.directory.create_project(caller.principal.organization, name, quota, note)
     caller.backend.forget()
-    return tagged(project_view(made), made.version, 201)
+    return tagged(project_view(made), made.mark, 201)
 
 
 @get("/projects/{project:str}", permission=Permission.PROJECT_READ, tags=["Projects"], responses=responses(404))
@@ -155,7 +155,7 @@ async def get_project(caller: NamedDependency[Caller], project: FromPath[str]) -
     """Read a project by name or id."""
     known = await caller.backend.tenants.project(caller.principal, project)
     found = await caller.backend.directory.project(known.number)  # what is remembered may have an ETag that is over
-    return tagged(project_view(found), found.version)
+    return tagged(project_view(found), found.mark)
 
 
 @patch("/projects/{project:str}", permission=Permission.PROJECT_WRITE, tags=["Projects"], responses=responses(404, 409, 412))
@@ -167,10 +167,10 @@ async def update_project(
     old = await caller.backend.tenants.project(caller.principal, project)
     name = None if data.name is None else check_name("name", data.name)
     quota = None if data.quota is None else check_quota(data.quota)
-    note, expected = caller.note("project.update"), version_in(if_match)
+    note, expected = caller.note("project.update"), mark_in(if_match)
     made = await caller.backend.directory.update_project(old, name, quota, note, expected)
     caller.backend.forget()
-    return tagged(project_view(made), made.version)
+    return tagged(project_view(made), made.mark)
 
 
 @delete("/projects/{project:str}", permission=Permission.PROJECT_WRITE, tags=["Projects"], responses=responses(404, 409, 412))
@@ -178,7 +178,7 @@ async def delete_project(caller: NamedDependency[Caller], project: FromPath[str]
     """Delete a project that was never used."""
     _whole_organization(caller)
     old = await caller.backend.tenants.project(caller.principal, project)
-    await caller.backend.directory.delete_project(old, caller.note("project.delete"), version_in(if_match))
+    await caller.backend.directory.delete_project(old, caller.note("project.delete"), mark_in(if_match))
     caller.backend.forget()
 
 

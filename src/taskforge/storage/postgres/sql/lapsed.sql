@@ -4,8 +4,11 @@ with clock as materialized (
     select coalesce($2::timestamptz, statement_timestamp()) as now
 ),
 mine as (
-    update taskforge.looks set at = (select now from clock)
-    where at <= (select now from clock) - make_interval(secs => $3) or at > (select now from clock)
+    -- Who finds the row locked does not wait: somebody looks just now.
+    update taskforge.looks set at = (select now from clock) where one = (
+        select one from taskforge.looks
+        where at <= (select now from clock) - make_interval(secs => $3) or at > (select now from clock)
+        for update skip locked)
     returning at
 )
 select * from (
