@@ -84,6 +84,7 @@ TELLING = {
     "settings",
     "If-Match",
     "Last-Event-ID",
+    "lastEventId",
     "before",
     "execution",
     "held",

@@ -120,6 +120,7 @@ async def furnish(api: Api, world: World, project: str) -> None:
         "dead_letter_queue_id": [mail["id"]],
         "If-Match": ['"1"'],
         "Last-Event-ID": ["0"],
+        "lastEventId": ["0"],
     }
     world.marks |= {described["id"], dead["id"], mail["id"], str(worker.worker), str(worker.incarnation), key["key"]["id"]}
     world.marks |= {key["key"]["prefix"], *jobs, *map(str, fences)}
