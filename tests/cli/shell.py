@@ -62,7 +62,14 @@ class Shell:
     def started(self, *words: str) -> Iterator["Process"]:
         output = self.folder / f"output-{time.monotonic_ns()}"
         with output.open("wb") as sink:
-            process = subprocess.Popen([*COMMAND, *words], cwd=self.folder, env=self.environment, stdout=sink, stderr=sink)
+            process = subprocess.Popen(
+                [*COMMAND, *words],
+                cwd=self.folder,
+                env=self.environment,
+                stdout=sink,
+                stderr=sink,
+                preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # noqa: PLW1509 - who runs the tests may ignore it
+            )
         try:
             yield Process(process, output)
         finally:
