@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from taskforge import Context, Fail, TaskForge
-from tests.worker.crew import Crew, function
+from tests.worker.crew import Crew, function, until
 from tests.worker.handlers import MuteError, add_to
 
 
@@ -70,6 +70,28 @@ async def test_a_failed_attempt_is_one_line_in_the_workers_log(crew: Crew, caplo
         assert what in told[0].getMessage()
         assert len(told[0].getMessage()) < 500
         assert [line for line in await crew.logs(handle.id) if line.id is not None] == []
+
+
+@pytest.mark.parametrize("crew", ["sqlite"], indirect=True)
+async def test_many_failures_are_counted_instead_of_told(crew: Crew, caplog: pytest.LogCaptureFixture) -> None:
+    @crew.forge.job(max_attempts=1)
+    async def fails(number: int) -> None:
+        raise ValueError(number)
+
+    worker = await crew.start(slots=50)
+    handles = await fails.enqueue_many([(number,) for number in range(300)])
+    for handle in handles:
+        await crew.end(handle)
+
+    def told() -> list[str]:
+        return [record.getMessage() for record in caplog.records if "failed" in record.getMessage()]
+
+    def counted() -> int:
+        return sum(int(line.split()[0]) for line in told() if "more attempts failed within a second" in line)
+
+    await until(lambda: len([line for line in told() if "attempt 1 of 1" in line]) + counted() == 300)
+    assert len(told()) < 150
+    assert worker.executor.done == 300
 
 
 async def test_what_the_apps_logging_raises_ends_no_slot(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,6 @@ handlers that never really suspend run back to back in one slot while handlers t
 """
 
 import asyncio
-import contextlib
 import contextvars
 import inspect
 import logging
@@ -25,7 +24,8 @@ from taskforge.domain.job import Claimed, error_info
 from taskforge.domain.outcome import MAX_RESULT_BYTES, Crashed, FailForGood, Failure, HandBackOutcome, Outcome, Success
 from taskforge.worker.children import ChildDied, Children
 from taskforge.worker.context import Channel, Context, Running, context_of, current
-from taskforge.worker.outcomes import in_short, meant, raised, said, stopped
+from taskforge.worker.failure_log import FailureLog
+from taskforge.worker.outcomes import meant, raised, said, stopped
 from taskforge.worker.registry import Handler, Registry
 from taskforge.worker.source import Completion
 from taskforge.worker.verdicts import Verdict
@@ -79,6 +79,7 @@ class Executor:
         self._tasks: set[asyncio.Task[None]] = set()
         self._threads: ThreadPoolExecutor | None = None
         self._children = Children()
+        self._failures = FailureLog()
         self._closing = False
         self.freed = asyncio.Event()
         self.done = 0
@@ -216,7 +217,7 @@ class Executor:
         if running.why != "lost":
             self._complete(Completion(claimed, outcome, time.monotonic() - running.started))
             if type(outcome) is not Success:
-                _tell(claimed, outcome)
+                self._failures.tell(claimed, outcome)
         if self._waiting or self._suspects:
             self._wake()
         if task is not None and task.cancelling():
@@ -368,6 +369,7 @@ class Executor:
                 self.interrupt(job.fence, "timeout")
         if self._suspects:
             self._wake()
+        self._failures.look()
 
     async def close(self) -> None:
         """End all slots. A handler that will not be cancelled is left behind: nothing in Python can stop it."""
@@ -388,12 +390,3 @@ def _in_thread(invoke: Callable[..., Any], *arguments: Any) -> Any:
     except (StopIteration, KeyboardInterrupt, GeneratorExit) as error:
         # No future can carry the first, and the others would end the event loop; none of them means here what it means there.
         raise RuntimeError(f"the handler raised {type(error).__name__}") from error
-
-
-def _tell(job: Claimed, outcome: Outcome) -> None:
-    """A line for whoever looks at the worker; the traceback is in the execution."""
-    what = in_short(outcome)
-    if what is not None:
-        with contextlib.suppress(Exception):  # the app's own logging must not end a slot
-            words = "%s failed, attempt %d of %d: %s (taskforge jobs show %s)"
-            logger.warning(words, job.job_type, job.attempt, job.max_attempts, what, job_of(job.fence))

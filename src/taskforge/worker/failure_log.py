@@ -1,0 +1,47 @@
+"""What the worker's log says of attempts that failed: a line for each while they are few, and one a second for the rest of many."""
+
+import contextlib
+import logging
+import time
+
+from taskforge.domain.ids import job_of
+from taskforge.domain.job import Claimed
+from taskforge.domain.outcome import Crashed, DeadlinePassed, FailForGood, Failure, Outcome, RetryAfter, TimedOut
+from taskforge.worker.outcomes import in_short
+
+logger = logging.getLogger("taskforge.worker")
+MOST_A_SECOND = 20
+_FAILED = (Failure, FailForGood, RetryAfter, TimedOut, Crashed, DeadlinePassed)
+
+
+class FailureLog:
+    def __init__(self) -> None:
+        self._since = float("-inf")
+        self._told = 0
+        self._untold = 0
+
+    def tell(self, job: Claimed, outcome: Outcome) -> None:
+        """For whoever looks at the worker; the traceback is in the execution."""
+        if not isinstance(outcome, _FAILED):
+            return
+        self.look()
+        if self._told >= MOST_A_SECOND:
+            self._untold += 1
+            return
+        self._told += 1
+        words = "%s failed, attempt %d of %d: %s (taskforge jobs show %s)"
+        _warn(words, job.job_type, job.attempt, job.max_attempts, in_short(outcome), job_of(job.fence))
+
+    def look(self) -> None:
+        """A few times a second: once one is over, what it left untold is told."""
+        now = time.monotonic()
+        if now - self._since < 1.0:
+            return
+        untold, self._untold, self._told, self._since = self._untold, 0, 0, now
+        if untold:
+            _warn("%d more attempts failed within a second (taskforge jobs list)", untold)
+
+
+def _warn(words: str, *values: object) -> None:
+    with contextlib.suppress(Exception):  # the app's own logging must not end a slot
+        logger.warning(words, *values)
