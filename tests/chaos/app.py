@@ -146,7 +146,7 @@ def witness(source: Any) -> None:
 def _break(twin: str) -> None:
     if twin == "never rescues":
 
-        async def rescue(self: upkeep.Upkeep) -> int:
+        async def rescue(self: upkeep.Upkeep, unless_within: float = 0.0) -> int:
             return 0
 
         upkeep.Upkeep.rescue = rescue  # type: ignore[method-assign]

@@ -148,7 +148,9 @@ class Intake:
         victim.set_exception(Dropped("a full buffer had no room for it"))
         self._settle(victim, "dropped")
         if victim is not handle and not self._place(handle):
-            raise AssertionError("a job left the buffer and made no room")
+            # Retried jobs had joined a full buffer. One has left it and one comes: it is as full as before.
+            self._unsettled += 1
+            self._squeeze(handle)
 
     def _admit(self) -> None:
         """Let those in who wait in line, as far as there is room."""
