@@ -102,5 +102,5 @@ def wait_before_repeat(request: Request[Any], sent: int, error: TaskForgeError, 
         return None
     growing = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2.0 ** (sent - 1))
     # A server that says when to come back (a restart, a store that is away) is taken at its word, within reason.
-    asked = min(error.retry_after, LONGEST_WAIT_SECONDS) if isinstance(error, AnswerLost) and error.retry_after > 1 else 0.0
+    asked = min(error.asked_for, LONGEST_WAIT_SECONDS) if isinstance(error, AnswerLost) else 0.0
     return max(growing, asked) * (0.5 + chance / 2)

@@ -3,15 +3,16 @@
 import contextlib
 import logging
 import time
+from typing import assert_never
 
 from taskforge.domain.ids import job_of
 from taskforge.domain.job import Claimed
 from taskforge.domain.outcome import Crashed, DeadlinePassed, FailForGood, Failure, Outcome, RetryAfter, TimedOut
-from taskforge.worker.outcomes import in_short
 
 logger = logging.getLogger("taskforge.worker")
 MOST_A_SECOND = 20
-_FAILED = (Failure, FailForGood, RetryAfter, TimedOut, Crashed, DeadlinePassed)
+MOST_CHARACTERS = 300
+Failed = Failure | FailForGood | RetryAfter | TimedOut | Crashed | DeadlinePassed
 
 
 class FailureLog:
@@ -22,7 +23,7 @@ class FailureLog:
 
     def tell(self, job: Claimed, outcome: Outcome) -> None:
         """For whoever looks at the worker; the traceback is in the execution."""
-        if not isinstance(outcome, _FAILED):
+        if not isinstance(outcome, Failed):
             return
         self.look()
         if self._told >= MOST_A_SECOND:
@@ -30,7 +31,7 @@ class FailureLog:
             return
         self._told += 1
         words = "%s failed, attempt %d of %d: %s (taskforge jobs show %s)"
-        _warn(words, job.job_type, job.attempt, job.max_attempts, in_short(outcome), job_of(job.fence))
+        _warn(words, job.job_type, job.attempt, job.max_attempts, _in_short(outcome), job_of(job.fence))
 
     def look(self) -> None:
         """A few times a second: once one is over, what it left untold is told."""
@@ -45,3 +46,17 @@ class FailureLog:
 def _warn(words: str, *values: object) -> None:
     with contextlib.suppress(Exception):  # the app's own logging must not end a slot
         logger.warning(words, *values)
+
+
+def _in_short(outcome: Failed) -> str:
+    match outcome:
+        case Failure(error) | FailForGood(error) | RetryAfter(_, error):
+            return " ".join(f"{error.type}: {error.message}"[:MOST_CHARACTERS].split())
+        case TimedOut(seconds):
+            return f"it ran longer than its timeout of {seconds:g} s"
+        case Crashed(worker):
+            return f"{worker} died under it"
+        case DeadlinePassed():
+            return "its deadline passed"
+        case _:
+            assert_never(outcome)

@@ -4,7 +4,6 @@ from taskforge.domain.errors import RemoteError, text_of
 from taskforge.domain.job import error_info
 from taskforge.domain.outcome import (
     CancelOutcome,
-    Crashed,
     DeadlinePassed,
     FailForGood,
     Failure,
@@ -18,8 +17,6 @@ from taskforge.domain.outcome import (
 from taskforge.worker.context import Running
 from taskforge.worker.frames import frames_of
 from taskforge.worker.verdicts import Cancel, Fail, Retry, Skip, Snooze, Verdict, verdict_in
-
-MOST_IN_LOG = 300
 
 
 def said(verdict: Verdict) -> Outcome:
@@ -61,18 +58,3 @@ def raised(error: BaseException) -> Outcome:
         return Failure(error_info(error.name, error.message, error.frames))
     frames = frames_of(error)
     return Failure(error_info(type(error).__name__, text_of(error) or type(error).__name__, frames))
-
-
-def in_short(outcome: Outcome) -> str | None:
-    """What a worker's log says of an attempt that failed, in one line; None of any other."""
-    match outcome:
-        case Failure(error) | FailForGood(error) | RetryAfter(_, error):
-            return " ".join(f"{error.type}: {error.message}"[:MOST_IN_LOG].split())
-        case TimedOut(seconds):
-            return f"it ran longer than its timeout of {seconds:g} s"
-        case Crashed(worker):
-            return f"{worker} died under it"
-        case DeadlinePassed():
-            return "its deadline passed"
-        case _:
-            return None
