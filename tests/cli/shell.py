@@ -119,6 +119,10 @@ class Terminal:
     def type(self, keys: bytes) -> None:
         os.write(self._leader, keys)
 
+    def signal_all(self, number: signal.Signals) -> None:
+        """As the terminal does: to every process of the foreground."""
+        os.killpg(self._process.pid, number)
+
     def until(self, wanted: str) -> None:
         until(lambda: wanted in self.text or not self._read(), lambda: self.text)
         assert wanted in self.text, self.text

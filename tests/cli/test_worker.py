@@ -32,6 +32,23 @@ def stuck() -> None:
 @forge.job()
 async def broken() -> None:
     raise ValueError("no luck")
+
+@forge.job(kind="process")
+def compute(seconds: float) -> str:
+    print("computing", flush=True)
+    time.sleep(seconds)
+    return "computed"
+"""
+PROMPT = """
+import logging, os, signal
+from app import forge
+
+def answer(record):
+    if "slots" in record.getMessage():
+        os.kill(os.getpid(), signal.SIGTERM)
+    return True
+
+logging.getLogger("taskforge.cli").addFilter(answer)
 """
 
 
@@ -103,10 +120,41 @@ def test_a_worker_stops_after_its_share(app: Shell) -> None:
         assert worker.ended() == 0
 
 
-def test_several_processes_are_supervised(app: Shell) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_several_processes_are_supervised(app: Shell, number: signal.Signals) -> None:
+    """They stop when the supervisor is told to, and also when it is killed: nobody would look after them any more."""
     assert "leave one out" in app.error("worker", "app:forge", "--processes", "2", "--name", "anna")
     with app.started("worker", "app:forge", "--processes=2", "--slots", "4") as workers:
         until(lambda: workers.text.count("with 4 slots") == 2, lambda: workers.text)
-        workers.signal(signal.SIGTERM)
-        assert workers.ended() == 0
-        assert workers.text.count("nothing runs, stopping") == 2
+        workers.signal(number)
+        assert workers.ended() == (-number if number == signal.SIGKILL else 0)
+        until(lambda: workers.text.count("nothing runs, stopping") == 2, lambda: workers.text)
+        until(lambda: workers.text.count("stopped in") == 2, lambda: workers.text)
+
+
+def test_a_signal_is_heard_from_the_moment_a_worker_says_it_is_there(app: Shell) -> None:
+    (app.folder / "prompt.py").write_text(PROMPT)
+    with app.started("worker", "prompt:forge") as worker:
+        assert worker.ended() == 0
+        assert "SIGTERM: nothing runs, stopping" in worker.text
+
+
+def test_a_server_is_stopped_by_each_signal(app: Shell) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        with app.started("server", "--port", "0") as server:
+            server.until("API on")
+            server.signal(number)
+            assert server.ended() == 0, server.text
+
+
+def test_a_terminal_that_closes_lets_a_job_in_a_process_finish(app: Shell) -> None:
+    with app.on_terminal("worker", "app:forge", "--slots", "2") as worker:
+        worker.until("with 2 slots")
+        job = app.json("enqueue", "compute", "--payload", '{"seconds": 1.5}')["id"]
+        worker.until("computing")
+        worker.signal_all(signal.SIGHUP)
+        worker.until("SIGHUP: 1 running job has")
+        assert worker.ended() == 0
+    shown = app.json("jobs", "show", job)["job"]
+    assert (shown["status"], shown["attempt_count"], shown["result"]) == ("succeeded", 1, "computed")
+    assert "the lease keeper ended" not in worker.text

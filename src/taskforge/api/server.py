@@ -43,6 +43,7 @@ class ApiServer:
         self._backend = backend
         self._socket: socket.socket | None = None
         self._server: _Guest | None = None
+        self._is_told_to_stop = False
         self.started = asyncio.Event()
 
     def bind(self, *, or_any: bool = False) -> str:
@@ -74,12 +75,14 @@ class ApiServer:
             limit_concurrency=self._backend.settings.max_connections,
         )
         self._server = _Guest(config, self.started)
+        self._server.should_exit = self._is_told_to_stop
         try:
             await self._server.serve(sockets=[self._socket])
         finally:
             self._socket.close()
 
     def stop(self) -> None:
+        self._is_told_to_stop = True
         if self._server is not None:
             self._server.should_exit = True
 

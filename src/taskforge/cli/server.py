@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import signal
 import sys
 from typing import Annotated
 
@@ -17,6 +16,7 @@ from taskforge.cli.worker import LINE
 from taskforge.operations.upkeep import Upkeep
 from taskforge.settings import Settings
 from taskforge.wiring import make_engine
+from taskforge.worker.parent import heard
 
 
 def server(
@@ -38,10 +38,10 @@ async def _serve(settings: Settings, *, quiet: bool) -> int:
         await engine.open()
     try:
         serving = await prepare(engine, settings, or_any=False)
-        _tell(serving, masked(settings.url), quiet=quiet)
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in heard():
             loop.add_signal_handler(number, serving.made.server.stop)
+        _tell(serving, masked(settings.url), quiet=quiet)
         upkeep = Upkeep(engine, interval=settings.upkeep_seconds, retention_days=settings.retention_days)
         async with asyncio.TaskGroup() as group:
             keeping = group.create_task(upkeep.run())

@@ -20,6 +20,7 @@ from taskforge.domain.access import Forbidden
 from taskforge.domain.errors import NotFound, nearest
 from taskforge.sdk.app import TaskForge
 from taskforge.storage.engine import Engine
+from taskforge.worker.parent import heard
 from taskforge.worker.worker import Worker
 
 T = TypeVar("T")
@@ -27,7 +28,6 @@ logger = logging.getLogger("taskforge.cli")
 MEMORY_LOOK_SECONDS = 1.0
 NEW_OBJECTS = 10_000
 _THRESHOLDS = gc.get_threshold()  # as they were before the app was loaded
-_STOPPING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
@@ -78,14 +78,13 @@ class Service:
         working = asyncio.create_task(self.worker.run())
         helping = [asyncio.create_task(one) for one in (self.forge.upkeep(self.engine).run(), *beside)]
         try:
-            with self._signals():
-                await asyncio.wait([working, *helping], return_when=asyncio.FIRST_COMPLETED)
-                while not working.done():
-                    failed = [task for task in helping if task.done() and not task.cancelled() and task.exception() is not None]
-                    if failed and self.stopping_since is None:
-                        self.stop(f"{failed[0].exception()!r}")
-                    waited = [working, *(task for task in helping if not task.done())]
-                    await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([working, *helping], return_when=asyncio.FIRST_COMPLETED)
+            while not working.done():
+                failed = [task for task in helping if task.done() and not task.cancelled() and task.exception() is not None]
+                if failed and self.stopping_since is None:
+                    self.stop(f"{failed[0].exception()!r}")
+                waited = [working, *(task for task in helping if not task.done())]
+                await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
             working.result()
         finally:
             for task in helping:
@@ -97,7 +96,7 @@ class Service:
                 raise end
 
     @contextmanager
-    def _signals(self) -> Iterator[None]:
+    def signals(self) -> Iterator[None]:
         """Plain handlers rather than the loop's: they run even while a job blocks the loop, so a third signal always ends us."""
         loop = asyncio.get_running_loop()
         seen = 0
@@ -109,9 +108,7 @@ class Service:
                 os._exit(1)
             loop.call_soon_threadsafe(self.stop, signal.Signals(number).name)
 
-        # A terminal that closes is a wish to stop as well, unless nohup said otherwise.
-        numbers = [number for number in _STOPPING if signal.getsignal(number) is not signal.SIG_IGN]
-        before = {number: signal.signal(number, hear) for number in numbers}
+        before = {number: signal.signal(number, hear) for number in heard()}
         try:
             yield
         finally:
@@ -141,7 +138,7 @@ class Service:
 
 @asynccontextmanager
 async def connected(forge: TaskForge, **options: Any) -> AsyncIterator[Service]:
-    """The service of an app whose store is open and whose queues are there."""
+    """The service of an app whose store is open and whose queues are there. It hears signals from the moment it is there."""
     with explained(forge.settings.url):
         engine = await forge.engine()
     try:
@@ -153,7 +150,9 @@ async def connected(forge: TaskForge, **options: Any) -> AsyncIterator[Service]:
                         raise NotFound("queue", name, nearest=nearest(name, known))
         _collect_less_often()
         worker = await forge.worker(**{name: value for name, value in options.items() if value is not None})
-        yield Service(forge, worker, engine)
+        service = Service(forge, worker, engine)
+        with service.signals():
+            yield service
     finally:
         await forge.close()
 

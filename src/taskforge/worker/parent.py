@@ -7,17 +7,24 @@ import sys
 
 import psutil
 
+STOPPING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
-def die_with_parent() -> None:
+
+def heard() -> list[signal.Signals]:
+    """The signals that ask a process to stop. A terminal that closes is a wish to stop as well, unless nohup said otherwise."""
+    return [number for number in STOPPING if signal.getsignal(number) is not signal.SIG_IGN]
+
+
+def die_with_parent(number: int = signal.SIGKILL) -> None:
     """Ask the kernel to end this process with its parent. Only Linux can; elsewhere a closed pipe must do."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+        ctypes.CDLL(None).prctl(1, number)
 
 
 def outlive_signals() -> None:
-    """A terminal's Ctrl-C, and a service manager's SIGTERM, reach every process of the worker. The worker alone decides how it
-    stops; its helpers end with it."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    """A terminal's Ctrl-C or end, and a service manager's SIGTERM, reach every process of the worker. The worker alone decides
+    how it stops; its helpers end with it."""
+    for number in STOPPING:
         signal.signal(number, signal.SIG_IGN)
 
 

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 
 import psutil
 
+from taskforge.worker.parent import die_with_parent, heard
+
 logger = logging.getLogger("taskforge.supervisor")
 FIRST_DELAY_SECONDS = 0.5
 LONGEST_DELAY_SECONDS = 30.0
@@ -27,14 +29,15 @@ class Supervisor:
     async def run(self) -> None:
         """Until a signal: the first is passed on for a graceful stop, the second for an immediate one."""
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        numbers = heard()
+        for number in numbers:
             loop.add_signal_handler(number, self.stop)
         watching = asyncio.create_task(self._watch_memory())
         try:
             await asyncio.gather(*(self._keep(slot) for slot in range(self._count)))
         finally:
             watching.cancel()
-            for number in (signal.SIGTERM, signal.SIGINT):
+            for number in numbers:
                 loop.remove_signal_handler(number)
 
     def stop(self) -> None:
@@ -47,8 +50,11 @@ class Supervisor:
         delay = FIRST_DELAY_SECONDS
         while not self._stop.is_set():
             started = time.monotonic()
-            # A session of its own: a Ctrl-C in the terminal reaches the supervisor alone, which passes it on in order.
-            process = await asyncio.create_subprocess_exec(*self._command, start_new_session=True)
+            # A session of its own: a Ctrl-C in the terminal reaches the supervisor alone, which passes it on in order. Should the
+            # supervisor be killed, its workers stop as well: nobody would restart or stop them any more.
+            process = await asyncio.create_subprocess_exec(
+                *self._command, start_new_session=True, preexec_fn=lambda: die_with_parent(signal.SIGTERM)
+            )
             self._alive[slot] = process
             logger.info("worker process %d started", process.pid)
             code = await process.wait()
