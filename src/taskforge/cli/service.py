@@ -20,12 +20,12 @@ from taskforge.domain.access import Forbidden
 from taskforge.domain.errors import NotFound, nearest
 from taskforge.sdk.app import TaskForge
 from taskforge.storage.engine import Engine
-from taskforge.worker.parent import heard
+from taskforge.worker.parent import has_left, heard
 from taskforge.worker.worker import Worker
 
 T = TypeVar("T")
 logger = logging.getLogger("taskforge.cli")
-MEMORY_LOOK_SECONDS = 1.0
+MEMORY_LOOK_SECONDS = SUPERVISOR_LOOK_SECONDS = 1.0
 NEW_OBJECTS = 10_000
 _THRESHOLDS = gc.get_threshold()  # as they were before the app was loaded
 
@@ -123,6 +123,13 @@ class Service:
             taken = process.memory_info().rss / 1e6
             if taken > most_megabytes and self.stopping_since is None:
                 self.stop(f"memory is at {taken:.0f} MB, more than {most_megabytes} MB")
+
+    async def watch_supervisor(self, pid: int) -> None:
+        """Stops with it, also when it was killed: nobody else would restart this process, or stop it."""
+        while True:
+            await asyncio.sleep(SUPERVISOR_LOOK_SECONDS)
+            if has_left(pid) and self.stopping_since is None:
+                self.stop("the supervisor is gone")
 
     def leave(self, status: int) -> int:
         """The exit status; but what cannot be stopped, a thread or a handler, would hold the interpreter for as long as it runs."""

@@ -15,10 +15,10 @@ def heard() -> list[signal.Signals]:
     return [number for number in STOPPING if signal.getsignal(number) is not signal.SIG_IGN]
 
 
-def die_with_parent(number: int = signal.SIGKILL) -> None:
+def die_with_parent() -> None:
     """Ask the kernel to end this process with its parent. Only Linux can; elsewhere a closed pipe must do."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, number)
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 def outlive_signals() -> None:

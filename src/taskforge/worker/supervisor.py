@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import psutil
 
-from taskforge.worker.parent import die_with_parent, heard
+from taskforge.worker.parent import heard
 
 logger = logging.getLogger("taskforge.supervisor")
 FIRST_DELAY_SECONDS = 0.5
@@ -50,11 +50,8 @@ class Supervisor:
         delay = FIRST_DELAY_SECONDS
         while not self._stop.is_set():
             started = time.monotonic()
-            # A session of its own: a Ctrl-C in the terminal reaches the supervisor alone, which passes it on in order. Should the
-            # supervisor be killed, its workers stop as well: nobody would restart or stop them any more.
-            process = await asyncio.create_subprocess_exec(
-                *self._command, start_new_session=True, preexec_fn=lambda: die_with_parent(signal.SIGTERM)
-            )
+            # A session of its own: a Ctrl-C in the terminal reaches the supervisor alone, which passes it on in order.
+            process = await asyncio.create_subprocess_exec(*self._command, start_new_session=True)
             self._alive[slot] = process
             logger.info("worker process %d started", process.pid)
             code = await process.wait()
