@@ -47,6 +47,37 @@ async def test_typed_arguments_arrive_as_what_they_were(forge: TaskForge) -> Non
     assert seen == [(*given, 1)]
 
 
+def test_many_calls_are_the_same_payloads_as_one_by_one(forge: TaskForge) -> None:
+    @forge.job()
+    async def typed(
+        when: datetime, colour: Colour | None, text: str = "a", *, few: Annotated[int, msgspec.Meta(le=5)] = 1
+    ) -> None: ...
+
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+    good: list[list[tuple[Any, ...]]] = [
+        [(now, Colour.RED, "x"), (now, Colour.RED, 'null "] é')],
+        [(now, Colour.RED, "x"), (now, None, "y")],
+        [(now, Colour.RED, "x"), (now, Colour.RED)],
+        [(now, "red", "x")] * 3,
+        [],
+    ]
+    for calls in good:
+        assert typed.handler.encode_many(calls) == [typed.handler.encode(one, {}) for one in calls]
+    for wrong in [
+        (now, "blue", "x"),
+        (now, Colour.RED, 5),
+        (now,),
+        (now, Colour.RED, "x", 1),
+        (float("nan"), None, "x"),
+        (now, None, "\ud800"),
+    ]:
+        with pytest.raises(Invalid) as alone:
+            typed.handler.encode(wrong, {})
+        with pytest.raises(Invalid) as among:
+            typed.handler.encode_many([(now, Colour.RED, "x"), wrong])
+        assert str(among.value) == str(alone.value)
+
+
 async def test_wrong_arguments_are_refused_at_enqueue_and_say_how_to_call(forge: TaskForge) -> None:
     @forge.job()
     async def send(to: str, count: int = 1) -> None: ...

@@ -17,6 +17,7 @@ from typing import (
     TypeVar,
     Union,
     Unpack,
+    cast,
     dataclass_transform,
     get_args,
     get_origin,
@@ -111,20 +112,21 @@ class Enqueuer(Generic[P, R]):
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         inserted = await self._forge.insert(self.build(*args, **kwargs))
-        return JobHandle(self._forge, inserted.job, existed=inserted.existed, result_type=self._result_type)
+        return JobHandle(self._forge, inserted.job, inserted.existed, self._result_type)
 
     async def enqueue_many(self, calls: Iterable[tuple[Any, ...] | Mapping[str, Any]]) -> list[JobHandle[R]]:
         """One job for each tuple of positional or mapping of named arguments, all in one go."""
-        encode = self.handler.encode
-        payloads = [
-            encode(one, {}) if type(one) is tuple else encode((), one) if isinstance(one, Mapping) else encode(_positions(one), {})
-            for one in calls
-        ]
-        if not payloads:
+        given = list(calls)
+        if not given:
             return []
+        if all([type(one) is tuple for one in given]):  # noqa: C419 - twice as fast as a generator
+            payloads = self.handler.encode_many(cast("list[tuple[Any, ...]]", given))
+        else:
+            encode = self.handler.encode
+            payloads = [encode((), one) if isinstance(one, Mapping) else encode(_positions(one), {}) for one in given]
         answers = await self._forge.insert_many(Alike(self._with(payloads[0]), payloads))
         forge, result_type = self._forge, self._result_type
-        return [JobHandle(forge, one.job, existed=one.existed, result_type=result_type) for one in answers]
+        return [JobHandle(forge, one.job, one.existed, result_type) for one in answers]
 
 
 def _positions(given: Any) -> tuple[Any, ...]:
