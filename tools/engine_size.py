@@ -4,7 +4,7 @@ import ast
 import sys
 from pathlib import Path
 
-MOST_METHODS = 32
+MOST_METHODS = 33
 MOST_LINES = 500
 NOTED_LINES = 400
 

@@ -57,6 +57,30 @@ def test_jobs_show_has_the_last_error_of_a_job_that_is_to_run_again(full: Shell)
     assert "Traceback" in text
 
 
+def test_jobs_explain_says_why_and_what_to_do(own: Shell) -> None:
+    letter, flaky, busy, good = (
+        own.json("jobs", "list", "--type", name)["jobs"][0]["id"] for name in ("letter", "flaky", "busy", "good")
+    )
+    own.run("queues", "pause", "emails")
+    text = own.run("jobs", "explain", letter).stdout
+    for word in (
+        "queue 'emails' is paused",
+        "→ taskforge queues resume emails",
+        "2 jobs of its queue go first",
+        "anna",
+        "would take it",
+    ):
+        assert word in text
+    assert "queue 'emails' is paused" in own.run("jobs", "show", letter).stdout
+    found = own.json("jobs", "explain", letter)
+    assert [reason["code"] for reason in found["reasons"]] == ["paused", "behind"]
+    assert (found["ahead"], found["workers"][0]["hindrance"]) == (2, None)
+    assert "attempt 1 of 3 failed; the next one is due in" in own.run("jobs", "explain", flaky).stdout
+    assert "attempt 1 of 3 runs" in own.run("jobs", "explain", busy).stdout
+    assert "it has ended: succeeded" in own.run("jobs", "explain", good).stdout
+    assert "does not exist" in own.error("jobs", "explain", "01a1e2be-3d77-74b2-b190-1dcf91000000")
+
+
 def test_jobs_tail_begins_with_recent_jobs(full: Shell) -> None:
     text = full.run("jobs", "tail", "--seconds", "0.1", "--lines", "2").stdout
     assert text.count("letter emails pending") == 2

@@ -57,6 +57,14 @@ async def test_jobs_go_in_and_come_out_alike(engine: Engine) -> None:
     assert again == Inserted(job, existed=True)
 
 
+async def test_a_job_that_waits_says_why(engine: Engine) -> None:
+    [job] = await _insert(engine, new_job("mail", "send", {"to": "a"}))
+    found = await engine.explain(ANY, job)
+    assert (found.job, found.status, found.ahead, [one.code for one in found.reasons]) == (job, "pending", 0, ["no_worker"])
+    with pytest.raises(NotFound):
+        await engine.explain(ANY, IdMint()())
+
+
 async def test_many_keep_their_order_and_their_refusals(engine: Engine) -> None:
     keyed = new_job("mail", "send", {"n": 1}, idempotency_key="k")
     jobs = [new_job("mail", "send", {"n": 0}), keyed, new_job("nowhere", "send"), new_job("mail", "send", {"n": 3})]

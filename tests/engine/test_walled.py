@@ -3,6 +3,7 @@
 What every engine must answer is asked again of one that reads behind the wall; then its statements are broken.
 """
 
+import contextlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -12,6 +13,7 @@ import asyncpg
 import pytest
 
 from taskforge.domain.assignment import Assign
+from taskforge.domain.errors import NotFound
 from taskforge.domain.job import JobStatus
 from taskforge.domain.log import Level, NewLine
 from taskforge.domain.query import JobFilter, Page
@@ -20,6 +22,7 @@ from taskforge.storage.postgres.engine import PostgresEngine
 from taskforge.storage.postgres.store import Store as PostgresParts
 from tests.engine.stores import PostgresStore
 from tests.engine.test_assignments import *  # noqa: F403
+from tests.engine.test_explain import *  # noqa: F403
 from tests.engine.test_history import *  # noqa: F403
 from tests.engine.test_queues import *  # noqa: F403
 from tests.engine.test_reading import *  # noqa: F403
@@ -78,6 +81,11 @@ class Neighbours:
     async def active_executions(self) -> list[Any]:
         return list(await self.engine.active_executions([1], timed_out=False, limit=10))
 
+    async def explain(self) -> list[Any]:
+        with contextlib.suppress(NotFound):
+            return [await self.engine.explain([1], job) for job in self.jobs]
+        return []
+
     async def logs(self) -> list[Any]:
         lines = [await self.engine.logs([1], job, least=Level.TRACE, after=0, limit=10, offset=0) for job in self.jobs]
         return [line for some in lines for line in some]
@@ -98,6 +106,7 @@ READS: list[Callable[[Neighbours], Awaitable[list[Any]]]] = [
     Neighbours.list_pending,
     Neighbours.executions,
     Neighbours.active_executions,
+    Neighbours.explain,
     Neighbours.logs,
     Neighbours.stats,
     Neighbours.workers,

@@ -1,4 +1,4 @@
-"""taskforge jobs …: listing and showing. Following is in jobs_tail, cancelling and retrying in jobs_change."""
+"""taskforge jobs …: listing and showing. The other commands are in jobs_tail, jobs_explain and jobs_change."""
 
 from datetime import datetime
 from typing import Annotated
@@ -16,12 +16,13 @@ from taskforge.cli.store import STORE, Store, job_id, opened
 from taskforge.cli.terminal import STYLES, clock, console, emit, status, table
 from taskforge.domain.errors import NotFound
 from taskforge.domain.execution import Execution
-from taskforge.domain.job import ErrorInfo, Job
+from taskforge.domain.job import ErrorInfo, Job, JobStatus
 from taskforge.domain.query import Page, cursor_at
 from taskforge.operations.history import Entry, history
 
-app = App(name="jobs", help="List, show, follow, cancel and retry jobs.")
+app = App(name="jobs", help="List, show, explain, follow, cancel and retry jobs.")
 app.command("taskforge.cli.jobs_tail:tail", name="tail", help="Follow the status changes of recent jobs.")
+app.command("taskforge.cli.jobs_explain:explain", name="explain", help="Say why a job is not running.")
 app.command("taskforge.cli.jobs_change:cancel", name="cancel", help="Cancel jobs, by id or by filter.")
 app.command(
     "taskforge.cli.jobs_change:retry",
@@ -84,6 +85,8 @@ async def show(job: Annotated[str, Parameter(help="The job's id.")], /, *, store
             raise NotFound("job", job)
         executions = await engine.executions([engine.home], identifier)
         entries = await history(engine, [engine.home], identifier)
+        waits = not found[0].status.is_final and found[0].status is not JobStatus.PROCESSING
+        why = (await engine.explain([engine.home], identifier)).reasons[0].text if waits and not store.json else None
         known = await engine.workers([engine.home])
         workers = {identifier: worker.name for worker in known for identifier in (worker.id, worker.incarnation)}
     if store.json:
@@ -96,15 +99,16 @@ async def show(job: Annotated[str, Parameter(help="The job's id.")], /, *, store
         )
         return
     out = console()
-    _show_facts(out, found[0], workers.get(found[0].worker) if found[0].worker else None)
+    _show_facts(out, found[0], workers.get(found[0].worker) if found[0].worker else None, why)
     _show_executions(out, executions, workers)
     _show_logs(out, entries)
     _show_error(out, found[0].error or next((one.error for one in reversed(executions) if one.error is not None), None))
 
 
-def _show_facts(out: Console, job: Job, worker: str | None) -> None:
+def _show_facts(out: Console, job: Job, worker: str | None, why: str | None) -> None:
     out.print(f"[bold]{job.id}[/] ", status(job.status), f" {job.reason}" if job.reason else "", sep="")
     facts = {
+        "waits": why,
         "type": job.job_type,
         "queue": job.queue + (f" (from {job.origin_queue})" if job.origin_queue else ""),
         "priority": job.priority,

@@ -23,6 +23,7 @@ from taskforge.domain.changes import (
 )
 from taskforge.domain.errors import Invalid
 from taskforge.domain.execution import Execution
+from taskforge.domain.explanation import Explanation
 from taskforge.domain.job import Inserted, Job, JobStatus, NewJob, Refused, When
 from taskforge.domain.log import Level, Line
 from taskforge.domain.query import JobFilter, Page
@@ -233,6 +234,10 @@ def change(job: UUID, verb: JobChange) -> Request[Changed]:
 def _read_changed(body: bytes) -> Changed:
     found = _changed(body)
     return Changed(found.id, found.status, found.note)
+
+
+def explain(job: UUID) -> Request[Explanation]:
+    return get(f"/jobs/{job}/explain", reader(Explanation))
 
 
 def executions(job: UUID) -> Request[list[Execution]]:

@@ -18,6 +18,7 @@ from taskforge.domain.audit import Note
 from taskforge.domain.changes import Changed, JobChange
 from taskforge.domain.errors import Conflict, Gone, Invalid, NotFound
 from taskforge.domain.execution import Beat, Execution
+from taskforge.domain.explanation import Explanation
 from taskforge.domain.job import Claimed, Inserted, Job, NewJob, Refused
 from taskforge.domain.log import Level, Line, NewLine
 from taskforge.domain.outcome import Finish, Lost
@@ -119,6 +120,9 @@ class RemoteEngine:
 
     async def list_jobs(self, projects: Sequence[int], wanted: JobFilter, page: Page) -> list[Job]:
         return await self._send(about_jobs.list_jobs(wanted, page))
+
+    async def explain(self, projects: Sequence[int], job: UUID) -> Explanation:
+        return await self._send(about_jobs.explain(job))
 
     async def executions(self, projects: Sequence[int], job: UUID) -> list[Execution]:
         return await self._send(about_jobs.executions(job))

@@ -9,6 +9,7 @@ from taskforge.client import jobs, places
 from taskforge.client.requests import Request
 from taskforge.client.transport import SyncTransport, options_for
 from taskforge.domain.changes import Changed, JobChange
+from taskforge.domain.explanation import Explanation
 from taskforge.domain.job import Inserted, Job, NewJob
 from taskforge.domain.query import JobFilter, Page, QueueStats
 from taskforge.domain.queue import Queue
@@ -34,6 +35,10 @@ class SyncClient:
     def send(self, request: Request[T]) -> T:
         """Any request of `taskforge.client.jobs` and `taskforge.client.places`."""
         return self._transport.send(request)
+
+    def explain(self, job: UUID) -> Explanation:
+        """Why it is not running."""
+        return self.send(jobs.explain(job))
 
     def enqueue(self, job: NewJob) -> Inserted:
         return self.send(jobs.insert_one(job, f"auto-{secrets.token_hex(16)}"))

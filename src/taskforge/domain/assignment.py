@@ -1,6 +1,5 @@
 """Assignments: which workers serve a queue. One with active assignments is served by those alone, one without by everybody."""
 
-from collections.abc import Collection, Container
 from datetime import datetime
 from typing import assert_never
 from uuid import UUID
@@ -10,7 +9,6 @@ import msgspec
 from taskforge.domain import rules
 from taskforge.domain.errors import Conflict, Invalid, NotFound
 from taskforge.domain.marks import check_same, mark_of
-from taskforge.domain.queue import Queue
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,18 +49,6 @@ class Unassign(msgspec.Struct, frozen=True):
 
 
 AssignmentChange = Assign | Reassign | Unassign
-
-
-def may_serve(
-    worker: UUID, subscribed: Container[str] | None, queue: Queue, servants: Collection[UUID], dead_letters: Container[UUID | None]
-) -> bool:
-    """Whether a worker may take jobs of a queue, as far as that depends on the two. `subscribed`: the queues it named, if any;
-    `servants`: who is actively assigned to the queue; `dead_letters`: the queues that take others' dead letters."""
-    if subscribed is not None and queue.name not in subscribed:
-        return False
-    if servants:
-        return worker in servants  # an assignment names the queue for a worker that did not
-    return subscribed is not None or queue.id not in dead_letters
 
 
 def check_assignment(change: AssignmentChange) -> None:

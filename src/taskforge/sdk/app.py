@@ -11,6 +11,7 @@ from uuid import UUID
 
 from taskforge.domain.changes import CancelJob, Changed, JobChange
 from taskforge.domain.errors import Invalid, NotFound
+from taskforge.domain.explanation import Explanation
 from taskforge.domain.job import Inserted, NewJob, Refused
 from taskforge.domain.job import Job as StoredJob
 from taskforge.operations import jobs as operations
@@ -184,6 +185,11 @@ class TaskForge:
         if not found:
             raise NotFound("job", str(job))
         return found[0]
+
+    async def explain(self, job: UUID | str) -> Explanation:
+        """Why the job is not running."""
+        engine = await self.engine()
+        return await engine.explain([engine.home], id_of(job))
 
     async def wait(self, job: UUID | str) -> StoredJob:
         """The job once it has ended."""

@@ -10,6 +10,7 @@ from uuid import UUID
 import msgspec
 
 from taskforge.domain.errors import Invalid, NotFound, StoreUnavailable, TaskForgeError
+from taskforge.domain.explanation import Explanation
 from taskforge.domain.job import Job, JobStatus
 
 R = TypeVar("R")
@@ -110,6 +111,10 @@ class JobHandle(msgspec.Struct, Generic[R], eq=False):
 
     async def status(self) -> JobStatus:
         return (await self.job()).status
+
+    async def explain(self) -> Explanation:
+        """Why the job is not running."""
+        return await self._forge.explain(self.id)  # type: ignore[no-any-return]
 
     async def result(self, timeout: float | None = None) -> R:
         """Wait for the job to end and return what its handler returned. Raises `JobFailed` or TimeoutError, and `Invalid` for a

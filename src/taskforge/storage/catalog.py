@@ -10,11 +10,12 @@ from uuid import UUID
 
 import msgspec
 
-from taskforge.domain.assignment import Assignment, may_serve
+from taskforge.domain.assignment import Assignment
+from taskforge.domain.eligibility import Hindrance, hindrance_to_run, hindrance_to_serve
 from taskforge.domain.errors import NotFound, nearest
 from taskforge.domain.limiter import Adaptive
 from taskforge.domain.queue import Queue, QueueSettings
-from taskforge.domain.requirements import meets
+from taskforge.domain.worker import Worker
 
 
 class Lane(msgspec.Struct, frozen=True):
@@ -42,6 +43,20 @@ class Taker(msgspec.Struct, frozen=True):
     queues: tuple[str, ...] | None
     types: tuple[str, ...] | None
     accepts: bool  # neither draining nor unhealthy
+
+
+def taker_of(worker: Worker) -> Taker:
+    return Taker(
+        worker.id,
+        worker.incarnation,
+        worker.project,
+        worker.worker_type,
+        worker.role,
+        worker.capabilities,
+        worker.queues,
+        worker.types,
+        worker.accepts_jobs,
+    )
 
 
 class OpenLane(msgspec.Struct, frozen=True):
@@ -90,6 +105,10 @@ class Catalog:
             raise NotFound("queue", str(identifier))
         return queue
 
+    def queue_of(self, identifier: UUID) -> Queue:
+        """A queue that is known to have been there, deleted or not."""
+        return self._by_id[identifier]
+
     def lane(self, key: LaneKey) -> int | None:
         return self._by_key.get(key)
 
@@ -116,12 +135,15 @@ class Catalog:
         queue = self.queues[lane.queue]
         if queue.project != taker.project or not queue.is_active or queue.deleted_at is not None:
             return False
-        if not may_serve(taker.worker, taker.queues, queue, self._servants.get(queue.id, ()), self._dead_letter_targets):
-            return False
-        if taker.types is not None and lane.job_type not in taker.types:
-            return False
+        return self.hindrance(taker, lane) is None
+
+    def hindrance(self, taker: Taker, lane: Lane) -> Hindrance | None:
+        """What keeps a worker of the project from the jobs of a lane, were its queue not paused."""
+        queue = self.queues[lane.queue]
+        servants = self._servants.get(queue.id, ())
+        to_serve = hindrance_to_serve(taker.worker, taker.queues, queue, servants, self._dead_letter_targets)
         offered = taker.capabilities | {"worker_type": taker.worker_type, "role": taker.role}
-        return meets(lane.requires, offered)
+        return to_serve or hindrance_to_run(lane.job_type, lane.requires, taker.types, offered)
 
     def open_lanes(self, taker: Taker) -> tuple[OpenLane, ...]:
         """The lanes this worker may take, best tier first."""

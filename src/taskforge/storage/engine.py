@@ -17,6 +17,7 @@ from taskforge.domain.assignment import Assignment, AssignmentChange
 from taskforge.domain.audit import Note
 from taskforge.domain.changes import Changed, JobChange
 from taskforge.domain.execution import Beat, Execution
+from taskforge.domain.explanation import Explanation
 from taskforge.domain.job import Claimed, Inserted, Job, NewJob, Refused
 from taskforge.domain.log import Level, Line, NewLine
 from taskforge.domain.outcome import Attempt, Finish, Lost, Outcome
@@ -97,6 +98,7 @@ class Engine(Protocol):
     async def logs(
         self, projects: Sequence[int], job: UUID, *, least: Level, after: int, limit: int, offset: int
     ) -> list[Line]: ...
+    async def explain(self, projects: Sequence[int], job: UUID) -> Explanation: ...  # why it is not running
     async def events(self, after: str | None, limit: int) -> Events: ...  # behind this cursor; None: from now on
 
     # --- Upkeep: bounded slices that any process may run ---

@@ -27,6 +27,7 @@ from taskforge.domain.changes import (
     check_change,
 )
 from taskforge.domain.errors import Invalid, NotFound, nearest
+from taskforge.domain.explanation import Explanation
 from taskforge.domain.job import JobStatus
 from taskforge.domain.query import JobFilter, Page, check_filter, check_page, cursor_at
 from taskforge.domain.queue import MAX_PAYLOAD_BYTES
@@ -138,6 +139,14 @@ async def list_jobs(
 async def get_job(caller: NamedDependency[Caller], job_id: FromPath[UUID]) -> JobView:
     """Read a job."""
     return await _view(caller, job_id)
+
+
+@get("/jobs/{job_id:uuid}/explain", permission=Permission.JOB_READ, tags=["Jobs"], responses=responses(404, 410))
+async def explain_job(caller: NamedDependency[Caller], job_id: FromPath[UUID]) -> Explanation:
+    """Why a job is not running. What each worker says to it is for those who may see workers."""
+    job = await caller.job(job_id)
+    found = await caller.backend.engine.explain([job.project], job_id)
+    return found if caller.may(Permission.WORKER_READ) else msgspec.structs.replace(found, workers=())
 
 
 @patch(
@@ -291,6 +300,7 @@ async def _view(caller: Caller, job_id: UUID) -> JobView:
 HANDLERS = [
     list_jobs,
     get_job,
+    explain_job,
     edit_job,
     cancel_job,
     retry_job,

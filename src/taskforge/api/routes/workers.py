@@ -14,7 +14,8 @@ from taskforge.api.problems import responses
 from taskforge.api.routes.queues import ProjectName, QueueList
 from taskforge.api.views import AssignmentView, QueueView, Time, WorkerView, assignment_view, queue_view, worker_view
 from taskforge.domain.access import Permission
-from taskforge.domain.assignment import Assign, Assignment, Reassign, Unassign, may_serve
+from taskforge.domain.assignment import Assign, Assignment, Reassign, Unassign
+from taskforge.domain.eligibility import hindrance_to_serve
 from taskforge.domain.errors import Conflict, NotFound
 from taskforge.domain.queue import Queue
 from taskforge.domain.worker import UpdateWorker, Worker, check_worker
@@ -260,7 +261,7 @@ async def eligible_workers(caller: NamedDependency[Caller], queue_id: FromPath[U
     eligible = [
         one
         for one in await engine.workers([queue.project])
-        if one.accepts_jobs and may_serve(one.id, one.queues, queue, weights, dead_letters)
+        if one.accepts_jobs and hindrance_to_serve(one.id, one.queues, queue, weights, dead_letters) is None
     ]
     loads = [
         LoadView(
@@ -283,7 +284,9 @@ async def eligible_queues(caller: NamedDependency[Caller], worker_id: FromPath[U
     engine, names = caller.backend.engine, await caller.project_names()
     assignments, queues = await engine.assignments([worker.project]), await engine.queues([worker.project])
     dead_letters = {one.settings.dead_letter_queue_id for one in queues}
-    served = [one for one in queues if may_serve(worker.id, worker.queues, one, _weights(assignments, one), dead_letters)]
+    served = [
+        one for one in queues if hindrance_to_serve(worker.id, worker.queues, one, _weights(assignments, one), dead_letters) is None
+    ]
     return QueueList([queue_view(one, names) for one in served])
 
 

@@ -40,7 +40,7 @@ class Gates:
         """`limit`: how many jobs the claim may take of all queues together."""
         self._limit = limit
         rows = await self._connection.fetch(self._store.sql("lock_gates"), list(self._limits), self._store.bound_now())
-        self._gates = {row["queue"]: Gate(self._limits[row["queue"]], _state(row), row["now"], limit) for row in rows}
+        self._gates = {row["queue"]: Gate(self._limits[row["queue"]], state_of(row), row["now"], limit) for row in rows}
         if not self._gates:
             return
         counts = await self._connection.fetch(self._store.sql("count_gates"), list(self._gates))
@@ -85,7 +85,8 @@ class Gates:
         return min(waits, default=None)
 
 
-def _state(row: asyncpg.Record) -> BucketState | None:
+def state_of(row: asyncpg.Record) -> BucketState | None:
+    """What a queue's rate limit remembers."""
     if row["tokens"] is None:
         return None
     return BucketState(row["tokens"], row["refreshed_at"], row["rate"], row["judged_at"], row["behind"])

@@ -6,16 +6,22 @@ from uuid import UUID
 
 from taskforge.domain.errors import EventsGone, NotFound, nearest
 from taskforge.domain.execution import Execution
-from taskforge.domain.ids import fence_of, job_of
+from taskforge.domain.explanation import MOST_AHEAD, Explanation, Standing, explain
+from taskforge.domain.ids import fence_of, job_of, last_fence_of
 from taskforge.domain.job import Job, JobStatus
+from taskforge.domain.limiter import take
 from taskforge.domain.log import Level, Line
 from taskforge.domain.query import Event, Events, JobFilter, Page, check_filter, check_page, event_position
+from taskforge.domain.queue import Queue
 from taskforge.storage.catalog import Catalog
+from taskforge.storage.explaining import lanes_before, verdicts
 from taskforge.storage.postgres import codec
 from taskforge.storage.postgres.assigner import Assigner
 from taskforge.storage.postgres.connections import Connection
+from taskforge.storage.postgres.gates import state_of
 
 NEVER = 2**63 - 1  # a transaction behind every other
+_READY = "select lane, turn, fence, skipped from taskforge.ready where fence between $1 and $2"
 _LIVE = {JobStatus.PENDING: "ready", JobStatus.SCHEDULED: "waiting", JobStatus.PROCESSING: "running"}
 
 
@@ -95,6 +101,33 @@ class Reader(Assigner):
             )
             for row in rows
         ]
+
+    async def explain(self, projects: Sequence[int], job: UUID) -> Explanation:
+        now = await self.now()
+        async with self.reading(projects) as connection:
+            found = await self._jobs(connection, list(projects), [job])
+            if not found:
+                raise NotFound("job", str(job))
+            one, catalog = found[job], await self.read_catalog(connection)
+            row = await connection.fetchrow(self.in_schema(_READY), job, last_fence_of(job))
+            lane = None if row is None else catalog.lanes.get(row["lane"])
+            listed = await connection.fetch(self.sql("workers"), [one.project], self.bound_now())
+            given = verdicts(catalog, lane, [codec.worker(worker, worker["now"]) for worker in listed])
+            ahead = 0
+            if row is not None and lane is not None:
+                better, beside = lanes_before(catalog, lane, given)
+                ahead = await connection.fetchval(self.sql("ahead"), better, beside, row["turn"], row["fence"], MOST_AHEAD)
+        queue = catalog.queue_of(one.queue_id)
+        standing = Standing() if row is None else Standing(ahead, *await self._room(queue), frozenset(row["skipped"] or ()))
+        return explain(one, queue, given, standing, now)
+
+    async def _room(self, queue: Queue) -> tuple[int, float]:
+        """How many jobs of a limited queue run, and for how many seconds its rate lets none start."""
+        bucket = queue.settings.bucket
+        if not queue.settings.is_gated:
+            return 0, 0.0
+        [row] = await self.fetch("gate_now", queue.number, self.bound_now())
+        return row["running"], 0.0 if bucket is None else take(bucket, state_of(row), row["now"], 1).wait
 
     async def events(self, after: str | None, limit: int) -> Events:
         position = (NEVER, 0) if after is None else event_position(after, 2)

@@ -15,6 +15,7 @@ from taskforge.domain.assignment import Assignment, AssignmentChange
 from taskforge.domain.audit import Note
 from taskforge.domain.changes import Changed, JobChange
 from taskforge.domain.execution import Beat, Execution
+from taskforge.domain.explanation import Explanation
 from taskforge.domain.job import Claimed, Inserted, Job, NewJob, Refused
 from taskforge.domain.log import Level, Line, NewLine
 from taskforge.domain.outcome import Finish, Lost
@@ -234,6 +235,9 @@ class SqliteEngine:
     async def logs(self, projects: Sequence[int], job: UUID, *, least: Level, after: int, limit: int, offset: int) -> list[Line]:
         work = partial(reading.logs, projects=projects, job=job, least=least, after=after, limit=limit, offset=offset)
         return await self._readers.read(work)
+
+    async def explain(self, projects: Sequence[int], job: UUID) -> Explanation:
+        return await self._readers.read(lambda seen: reading.explain(seen, projects, job))
 
     async def events(self, after: str | None, limit: int) -> Events:
         return await self._readers.read(lambda seen: reading.events(seen, after, limit))

@@ -1,5 +1,8 @@
 """Holds claims to the limits of their queues: how many may run at once, and how many may start in a time."""
 
+import sqlite3
+from collections.abc import Callable
+
 from taskforge.domain.limiter import Adaptive, Bucket, BucketState, Grant, is_due, judge, settle, take
 from taskforge.storage.catalog import OpenLane
 from taskforge.storage.sqlite.codec import SECOND
@@ -47,23 +50,15 @@ class Gates:
     def _open(self, lane: OpenLane) -> Gate:
         settings, granted, bucket = lane.settings, self._limit, lane.settings.bucket
         if settings.max_concurrent_jobs is not None:
-            running: int = self._transaction.execute("select count(*) from running where gate = ?", (lane.queue,)).fetchone()[0]
+            running = count_running(self._transaction.execute, lane.queue)
             granted = min(granted, max(0, settings.max_concurrent_jobs - running))
         if bucket is None:
             return Gate(granted, None, None, None)
-        before = state = self._state(lane.queue)
+        before = state = state_of(self._transaction.execute, lane.queue)
         if isinstance(bucket, Adaptive) and state is not None and is_due(bucket, state, self._now):
             state = judge(bucket, state, self._now, *self._news(lane.queue))
         grant = take(bucket, state, self._now, granted)
         return Gate(grant.granted, bucket, before, grant)
-
-    def _state(self, queue: int) -> BucketState | None:
-        text = "select tokens, refreshed_at, rate, judged_at, behind from gates where queue = ?"
-        row = self._transaction.execute(text, (queue,)).fetchone()
-        if row is None or row[0] is None:
-            return None
-        tokens, at, rate, judged_at, behind = row
-        return BucketState(tokens, at, rate, judged_at, bool(behind))
 
     def _news(self, queue: int) -> tuple[int, int]:
         """What came of the queue's jobs since it was judged last: how many went well, how many did not."""
@@ -86,3 +81,19 @@ class Gates:
             if gate.used == gate.granted and gate.grant.wait > 0:
                 waits.append(gate.grant.wait)
         return min(waits, default=None)
+
+
+def state_of(execute: Callable[..., sqlite3.Cursor], queue: int) -> BucketState | None:
+    """What a queue's rate limit remembers."""
+    text = "select tokens, refreshed_at, rate, judged_at, behind from gates where queue = ?"
+    row = execute(text, (queue,)).fetchone()
+    if row is None or row[0] is None:
+        return None
+    tokens, at, rate, judged_at, behind = row
+    return BucketState(tokens, at, rate, judged_at, bool(behind))
+
+
+def count_running(execute: Callable[..., sqlite3.Cursor], queue: int) -> int:
+    """How many jobs of a limited queue run."""
+    running: int = execute("select count(*) from running where gate = ?", (queue,)).fetchone()[0]
+    return running

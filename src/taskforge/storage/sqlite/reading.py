@@ -4,18 +4,25 @@ import sqlite3
 from collections.abc import Sequence
 from uuid import UUID
 
-from taskforge.domain.errors import EventsGone
+from taskforge.domain.errors import EventsGone, NotFound
 from taskforge.domain.execution import Execution
-from taskforge.domain.ids import fence_of, uuid_from_bytes
+from taskforge.domain.explanation import MOST_AHEAD, Explanation, Standing
+from taskforge.domain.explanation import explain as explained
+from taskforge.domain.ids import fence_of, last_fence_of, uuid_from_bytes
 from taskforge.domain.job import Job
+from taskforge.domain.limiter import take
 from taskforge.domain.log import Level, Line
 from taskforge.domain.outcome import Attempt, Crashed, DeadlinePassed, HeartbeatMissed, Outcome, TimedOut
 from taskforge.domain.query import Event, Events, QueueStats, event_position
 from taskforge.domain.queue import Queue
+from taskforge.storage.catalog import Lane
 from taskforge.storage.engine import Lapsed
+from taskforge.storage.explaining import Verdicts, lanes_before, verdicts
 from taskforge.storage.sqlite import codec
 from taskforge.storage.sqlite.codec import SECOND
+from taskforge.storage.sqlite.gates import count_running, state_of
 from taskforge.storage.sqlite.keeper import Keeper, sql
+from taskforge.storage.sqlite.workers import list_workers
 
 
 class Snapshot:
@@ -59,6 +66,32 @@ def logs(
         Line(number, fence_of(job, epoch), Level(level), message, codec.raw(metadata), codec.moment(logged_at))
         for number, epoch, level, message, metadata, logged_at in snapshot.execute(sql("logs"), arguments)
     ]
+
+
+def explain(snapshot: Snapshot, projects: Sequence[int], job: UUID) -> Explanation:
+    found = get(snapshot, projects, [job])
+    if not found:
+        raise NotFound("job", str(job))
+    catalog = snapshot.keeper.current()
+    text = "select lane, turn, fence, skipped from ready where fence between ? and ?"
+    row = snapshot.execute(text, (job.bytes, last_fence_of(job).bytes)).fetchone()
+    lane = None if row is None else catalog.lanes[row[0]]
+    given = verdicts(catalog, lane, list_workers(snapshot.connection, [found[0].project], snapshot.now))
+    standing = Standing() if lane is None else _standing(snapshot, lane, given, *row[1:])
+    return explained(found[0], catalog.queue_of(found[0].queue_id), given, standing, codec.moment(snapshot.now))
+
+
+def _standing(snapshot: Snapshot, lane: Lane, given: Verdicts, turn: int, fence: bytes, skipped: str | None) -> Standing:
+    catalog = snapshot.keeper.current()
+    better, beside = lanes_before(catalog, lane, given)
+    arguments = (codec.json(better), codec.json(beside), turn, fence, MOST_AHEAD)
+    ahead: int = snapshot.execute(sql("ahead"), arguments).fetchone()[0]
+    settings, running, wait = catalog.queues[lane.queue].settings, 0, 0.0
+    if settings.is_gated:
+        running = count_running(snapshot.execute, lane.queue)
+    if settings.bucket is not None:
+        wait = take(settings.bucket, state_of(snapshot.execute, lane.queue), snapshot.now / SECOND, 1).wait
+    return Standing(ahead, running, wait, frozenset(map(UUID, codec.texts(skipped) or ())))
 
 
 def events(snapshot: Snapshot, after: str | None, limit: int) -> Events:

@@ -1,0 +1,76 @@
+"""taskforge jobs explain"""
+
+from typing import Annotated
+
+import msgspec
+from cyclopts import Parameter
+from rich.console import Console
+from rich.text import Text
+
+from taskforge.cli.moments import span
+from taskforge.cli.store import STORE, Store, job_id, opened
+from taskforge.cli.terminal import clock, console, emit, status, table
+from taskforge.domain.errors import NotFound
+from taskforge.domain.explanation import Explanation, Reason
+from taskforge.domain.job import Job, JobStatus
+
+_QUIET = ("next", "behind", "running", "scheduled", "retry", "ended", "busy")  # as it should be: nothing to mend
+_STEPS = {
+    "paused": "taskforge queues resume {queue}",
+    "no_worker": "start one: taskforge worker app:forge",
+    "no_handler": "start a worker of the code that has the handler, or see where the type is misspelled",
+    "lacks_capability": "start a worker with these capabilities",
+    "not_subscribed": "start a worker with --queues {queue}",
+    "dead_letters": "start a worker with --queues {queue}",
+    "draining": "start another worker",
+    "unhealthy": "see why its health check fails: taskforge workers list",
+    "no_able_worker": "taskforge workers list",
+    "overdue": "start one: taskforge worker app:forge",
+    "ended": "taskforge jobs show {id}",
+}
+
+
+async def explain(job: Annotated[str, Parameter(help="The job's id.")], /, *, store: Store = STORE) -> None:
+    """Say why a job is not running, what each worker says to it, and what to do."""
+    identifier = job_id(job)
+    async with opened(store) as engine:
+        found = await engine.get([engine.home], [identifier])
+        if not found:
+            raise NotFound("job", job)
+        explanation = await engine.explain([engine.home], identifier)
+        now = await engine.now()
+    if store.json:
+        emit(msgspec.to_builtins(explanation))
+        return
+    out = console()
+    one = found[0]
+    age = span((now - one.created_at).total_seconds())
+    out.print(
+        f"[bold]{one.id}[/] ", status(explanation.status), Text(f" {one.job_type} in {one.queue}, enqueued {age} ago"), sep=""
+    )
+    for reason in explanation.reasons:
+        _show_reason(out, reason, one, explanation.status)
+    if explanation.expected_start is not None and explanation.expected_start > now:
+        out.print(Text(f"  expected to start {clock(explanation.expected_start)}", style="bright_black"))
+    _show_workers(out, explanation)
+
+
+def _show_reason(out: Console, reason: Reason, job: Job, standing: JobStatus) -> None:
+    mark, style = ("·", "bright_black") if reason.code in _QUIET else ("✗", "bold red")
+    line = Text("  ") + Text(f"{mark} ", style=style) + Text(reason.text)
+    if reason.until is not None and standing is not JobStatus.PENDING:
+        line.append(f", {clock(reason.until)}", style="bright_black")
+    out.print(line, soft_wrap=True)
+    step = _STEPS.get(reason.code)
+    if step is not None:
+        out.print(Text(f"    → {step.format(queue=job.queue, id=job.id)}", style="cyan"), soft_wrap=True)
+
+
+def _show_workers(out: Console, explanation: Explanation) -> None:
+    if not explanation.workers:
+        return
+    rows = table("worker", "slots", "this job", right=("slots",), flexible=("this job",), spare=("slots",))
+    for one in explanation.workers:
+        style = "green" if one.hindrance is None else ""
+        rows.add_row(Text(one.name), f"{one.active_jobs}/{one.max_concurrent_jobs}", Text(one.text, style=style))
+    out.print(rows)
