@@ -45,6 +45,7 @@ async def test_a_job_waits_for_a_worker_then_is_next_then_runs_then_has_ended(wo
     assert await codes(world, job) == ["cancelling"]
     world.clock.advance(100)
     assert await codes(world, job) == ["worker_lost"]
+    assert await codes(world, await world.enqueue("default")) == ["no_worker"]
     await world.finish(claimed.fence, Succeed(None))
     world.clock.advance(7_300)
     [reason] = (await explain(world, job)).reasons
