@@ -88,6 +88,19 @@ async def test_draining_while_it_has_jobs_then_offline(world: World) -> None:
     assert (await only(world)).status is WorkerStatus.ONLINE
 
 
+async def test_a_worker_that_stops_is_shown_as_draining_and_its_next_life_is_not(world: World) -> None:
+    await world.enqueue()
+    worker = await world.worker("anna")
+    claimed = await world.claim_one(worker)
+    assert (await world.engine.renew(worker.incarnation, 60, Sample(stopping=True))).drain
+    assert (await only(world)).status is WorkerStatus.DRAINING
+    await world.finish(claimed.fence, Succeed())
+    await world.engine.deregister(worker.incarnation)
+    again = await world.worker("anna")
+    assert not (await world.engine.renew(again.incarnation, 60, Sample())).drain
+    assert (await only(world)).status is WorkerStatus.ONLINE
+
+
 async def test_a_lease_is_renewed_from_now(world: World) -> None:
     worker = await world.worker(lease=10)
     for _ in range(5):

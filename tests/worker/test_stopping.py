@@ -13,9 +13,16 @@ import pytest
 from taskforge import Context
 from taskforge.domain.job import Claimed, JobStatus
 from taskforge.domain.tenancy import FIRST_PROJECT
+from taskforge.domain.worker import Worker as StoredWorker
 from taskforge.storage.engine import Claim
 from taskforge.worker.source import WorkSource
+from taskforge.worker.worker import Worker
 from tests.worker.crew import Crew, until
+
+
+async def _row(crew: Crew, worker: Worker) -> StoredWorker:
+    [row] = [one for one in await (await crew.forge.engine()).workers([FIRST_PROJECT]) if one.name == worker.name]
+    return row
 
 
 async def test_what_runs_is_finished_and_what_waits_is_handed_back(crew_on_each: Crew) -> None:
@@ -32,13 +39,15 @@ async def test_what_runs_is_finished_and_what_waits_is_handed_back(crew_on_each:
     handles = await work.enqueue_many([(number,) for number in range(6)])
     await began.wait()
     worker.stop()
-    asyncio.get_running_loop().call_later(0.3, release.set)
+    async with asyncio.timeout(5):
+        while (await _row(crew_on_each, worker)).status != "draining":
+            await asyncio.sleep(0.02)
+    release.set()
     await crew_on_each.ended(worker)
     jobs = [await handle.job() for handle in handles]
     assert [job.status for job in jobs] == ["succeeded"] * 2 + ["pending"] * 4
     assert [job.attempt_count for job in jobs] == [1, 1, 0, 0, 0, 0]
-    [row] = [one for one in await (await crew_on_each.forge.engine()).workers([FIRST_PROJECT]) if one.name == worker.name]
-    assert row.status == "offline"
+    assert (await _row(crew_on_each, worker)).status == "offline"
 
 
 async def test_after_the_grace_time_jobs_are_handed_back_without_spending_an_attempt(crew_on_each: Crew) -> None:

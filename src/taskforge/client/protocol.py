@@ -35,6 +35,7 @@ def heartbeat(incarnation: UUID, lease_seconds: float, sample: Sample) -> Reques
         cpu_percent=sample.cpu_percent,
         memory_bytes=sample.memory_bytes,
         healthy=sample.healthy,
+        stopping=sample.stopping,
         lease_seconds=lease_seconds,
     )
 

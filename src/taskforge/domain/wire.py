@@ -62,6 +62,7 @@ class Heartbeat(Body, frozen=True, kw_only=True):
     cpu_percent: float | None = None
     memory_bytes: int | None = None
     healthy: bool = True
+    stopping: bool = False
     lease_seconds: float | None = None  # from now on; null: as it registered
 
 

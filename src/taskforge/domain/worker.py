@@ -47,6 +47,7 @@ class Sample(msgspec.Struct, frozen=True):
     cpu_percent: float | None = None
     memory_bytes: int | None = None
     healthy: bool = True
+    stopping: bool = False  # it claims nothing more, and is gone when its last job has ended: shown as draining
 
 
 class Renewed(msgspec.Struct, frozen=True):

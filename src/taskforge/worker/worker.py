@@ -155,7 +155,7 @@ class Worker:
         self._kept.clear()
         self._lost_lease = asyncio.get_running_loop().create_future()
         self._keeper = keeper = self._make_keeper(incarnation, self._hear)
-        keeper.tell(Health(self._healthy))
+        self._tell_keeper()
         keeping = asyncio.create_task(keeper.run())
         working: list[asyncio.Task[Any]] = [
             asyncio.create_task(self.finisher.run()),
@@ -189,6 +189,10 @@ class Worker:
 
     def _may_claim(self) -> bool:
         return self._healthy and not self._draining
+
+    def _tell_keeper(self) -> None:
+        if self._keeper is not None:
+            self._keeper.tell(Health(self._healthy, self._stop.is_set()))
 
     def _hear(self, word: Word) -> None:
         if word.lost is not None:
@@ -227,8 +231,7 @@ class Worker:
             if healthy != self._healthy:
                 logger.warning("the worker is %s", "healthy again" if healthy else "unhealthy and claims nothing")
                 self._healthy = healthy
-                if self._keeper is not None:
-                    self._keeper.tell(Health(healthy))
+                self._tell_keeper()
             await asyncio.sleep(HEALTH_SECONDS)
         await asyncio.Event().wait()
 
@@ -236,6 +239,7 @@ class Worker:
 
     async def _wind_down(self, leftover: Sequence[Claimed]) -> None:
         """Hand back what has not started, let the rest finish within the grace time, then hand that back too."""
+        self._tell_keeper()
         for job in (*leftover, *self.executor.take_back()):
             self.finisher.put(Completion(job, HandBackOutcome("worker stopped")))
         await self._until_idle(self._options.grace_seconds, give_up=self._stop_now)

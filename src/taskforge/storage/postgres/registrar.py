@@ -188,6 +188,7 @@ class Registrar(Steward):
             sample.memory_bytes,
             sample.healthy,
             self.bound_now(),
+            sample.stopping,
         )
         if not rows:
             raise LeaseLost(f"the lease of worker incarnation {incarnation} is over; register again")

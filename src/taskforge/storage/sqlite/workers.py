@@ -55,12 +55,12 @@ def renew(transaction: Transaction, asked_at: int, incarnation: UUID, lease_seco
     row = transaction.execute(statement, (key,)).fetchone()
     if row is None or row[0] <= asked_at:
         raise LeaseLost(f"the lease of worker incarnation {incarnation} is over; register again")
-    values = (now + span(lease_seconds), now, sample.cpu_percent, sample.memory_bytes, sample.healthy, key)
+    values = (now + span(lease_seconds), now, sample.cpu_percent, sample.memory_bytes, sample.healthy, key, sample.stopping)
     transaction.execute(sql("renew"), values)
     if bool(row[2]) != sample.healthy:
         transaction.keeper.raise_version()
     asked = transaction.execute("select fence from running where worker = ? and cancel_requested", (key,)).fetchall()
-    return Renewed(bool(row[1]), tuple(uuid_from_bytes(fence) for (fence,) in asked))
+    return Renewed(bool(row[1]) or sample.stopping, tuple(uuid_from_bytes(fence) for (fence,) in asked))
 
 
 def deregister(transaction: Transaction, incarnation: UUID, note: Note | None, expected_mark: str | None) -> None:

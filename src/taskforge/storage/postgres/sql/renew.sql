@@ -1,13 +1,14 @@
 -- Renew the lease of one incarnation, and with it its hold on every job it runs. Nothing comes back when the lease is already over.
 -- It need not be on disk before the next one is: a disk that stands still ends no lease. Only a change of health is, for it raises the
 -- catalog's version, which must not be given twice.
--- $1 incarnation · $2 lease seconds · $3 cpu · $4 memory · $5 healthy · $6 now (tests)
+-- A worker that stops is shown as draining; its next life is not. It claims nothing more, so nobody need read the catalog anew.
+-- $1 incarnation · $2 lease seconds · $3 cpu · $4 memory · $5 healthy · $6 now (tests) · $7 stopping
 with before as materialized (
     select healthy from taskforge.workers where incarnation = $1
 ),
 renewed as (
     update taskforge.workers w set lease_until = c.now + make_interval(secs => $2), heartbeat_at = c.now, updated_at = c.now,
-        cpu_percent = $3, memory_bytes = $4, healthy = $5
+        cpu_percent = $3, memory_bytes = $4, healthy = $5, drain_mode = w.drain_mode or $7
     from (
         select coalesce($6::timestamptz, statement_timestamp()) as now,
             set_config('synchronous_commit', (select case when healthy = $5 then 'off' else 'on' end from before), true)

@@ -1,3 +1,5 @@
--- ?1 lease until · ?2 now · ?3 cpu · ?4 memory · ?5 healthy · ?6 incarnation
-update workers set lease_until = ?1, heartbeat_at = ?2, updated_at = ?2, cpu_percent = ?3, memory_bytes = ?4, healthy = ?5
+-- A worker that stops is shown as draining; its next life is not. It claims nothing more, so nobody need read the catalog anew.
+-- ?1 lease until · ?2 now · ?3 cpu · ?4 memory · ?5 healthy · ?6 incarnation · ?7 stopping
+update workers set lease_until = ?1, heartbeat_at = ?2, updated_at = ?2, cpu_percent = ?3, memory_bytes = ?4, healthy = ?5,
+    drain_mode = drain_mode or ?7
 where incarnation = ?6
