@@ -58,6 +58,7 @@ HARMLESS = {
 }
 # What a world has values for.
 TELLING = {
+    "id",
     "dead_letter_queue_id",
     "user_id",
     "invitation_id",

@@ -1,3 +1,5 @@
+from typing import Any
+
 import httpx
 
 from taskforge.domain.worker import NewWorker
@@ -32,3 +34,19 @@ async def test_a_job_that_waits_says_why_and_only_those_who_may_see_workers_see_
     assert (answer.status_code, answer.json()["workers"]) == (200, [])
     assert [reason["code"] for reason in answer.json()["reasons"]] == ["paused", "no_handler"]
     assert "anna" not in answer.text
+
+
+async def test_jobs_are_read_by_their_ids_in_the_order_asked(api: Api, root: httpx.AsyncClient) -> None:
+    await root.post("/api/v1/queues", json={"name": "mail"})
+    jobs = [(await root.post("/api/v1/jobs", json={"queue": "mail", "job_type": "send"})).json()["id"] for _ in range(3)]
+    asked = [jobs[2], jobs[0], "01a1e2be-3d77-74b2-b190-1dcf91000000"]
+    found = (await root.get("/api/v1/jobs", params={"id": asked})).json()
+    assert ([one["id"] for one in found["items"]], found["next_cursor"]) == ([jobs[2], jobs[0]], None)
+    wrong: list[dict[str, Any]] = [
+        {"id": asked, "queue": "mail"},
+        {"id": asked, "offset": 1},
+        {"id": [jobs[0]] * 101},
+        {"id": "none"},
+    ]
+    for one in wrong:
+        assert (await root.get("/api/v1/jobs", params=one)).status_code in (400, 422), one

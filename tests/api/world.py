@@ -100,6 +100,7 @@ async def furnish(api: Api, world: World, project: str) -> None:
         "queue_id": [mail["id"]],
         "worker_id": [str(worker.worker)],
         "job_id": jobs,
+        "id": jobs,
         "execution_id": [str(fence) for fence in fences],
         "execution": [str(fence) for fence in fences],
         "held": [[str(fence) for fence in fences]],

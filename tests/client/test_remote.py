@@ -65,6 +65,18 @@ async def test_a_job_that_waits_says_why(engine: Engine) -> None:
         await engine.explain(ANY, IdMint()())
 
 
+async def test_many_jobs_are_read_in_a_few_requests(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = await _insert(engine, *(new_job("mail", "send", {"n": number}) for number in range(250)))
+    paths: list[str] = []
+    transport: Any = getattr(engine, "transport")  # noqa: B009 - only an engine behind a server has one
+    send = transport.send
+    monkeypatch.setattr(transport, "send", lambda request: (paths.append(request.path), send(request))[1])
+    asked = [*reversed(jobs), IdMint()(), jobs[0]]
+    assert [one.id for one in await engine.get(ANY, asked)] == jobs[::-1]
+    assert paths == ["/jobs"] * 3
+    assert await engine.get(ANY, []) == []
+
+
 async def test_many_keep_their_order_and_their_refusals(engine: Engine) -> None:
     keyed = new_job("mail", "send", {"n": 1}, idempotency_key="k")
     jobs = [new_job("mail", "send", {"n": 0}), keyed, new_job("nowhere", "send"), new_job("mail", "send", {"n": 3})]

@@ -29,6 +29,7 @@ from taskforge.domain.log import Level, Line
 from taskforge.domain.query import JobFilter, Page
 
 MOST_JOBS = 10_000
+MOST_IDS = 100
 MOST_BYTES = 7 * 1024 * 1024  # the server takes 8 MiB
 KEY_HEADER = "Idempotency-Key"
 
@@ -179,6 +180,11 @@ def _refused(one: _Refusal) -> Refused:
 
 def get_job(job: UUID) -> Request[Job]:
     return get(f"/jobs/{job}", lambda body: _job(body).value())
+
+
+def get_jobs(jobs: Sequence[UUID]) -> Request[list[Job]]:
+    """Those that are there; at most `MOST_IDS`."""
+    return get("/jobs", lambda body: [one.value() for one in _jobs(body).items], id=[str(job) for job in jobs])
 
 
 def list_jobs(wanted: JobFilter, page: Page) -> Request[list[Job]]:

@@ -1,6 +1,7 @@
 """An engine on a server elsewhere. Which project it is for, the token decides; upkeep is the server's own."""
 
 import asyncio
+import contextlib
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
@@ -26,6 +27,7 @@ from taskforge.domain.query import Events, JobFilter, Page, QueueStats, WorkerTo
 from taskforge.domain.queue import DeleteQueue, Queue, QueueChange
 from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, UpdateWorker, Worker
 
+S = TypeVar("S")
 T = TypeVar("T")
 AT_ONCE = 10  # requests beside each other where the server has none for many
 
@@ -109,14 +111,16 @@ class RemoteEngine:
         return await _side_by_side(one, jobs)
 
     async def get(self, projects: Sequence[int], jobs: Sequence[UUID]) -> list[Job]:
-
-        async def one(job: UUID) -> Job | None:
-            try:
-                return await self._send(about_jobs.get_job(job))
-            except NotFound:
-                return None
-
-        return [job for job in await _side_by_side(one, jobs) if job is not None]
+        wanted = list(dict.fromkeys(jobs))
+        if len(wanted) == 1:
+            with contextlib.suppress(NotFound):
+                return [
+                    await self._send(about_jobs.get_job(wanted[0]))
+                ]  # which also tells one that is gone from one that never was
+            return []
+        slices = [wanted[start : start + about_jobs.MOST_IDS] for start in range(0, len(wanted), about_jobs.MOST_IDS)]
+        answers = await _side_by_side(lambda some: self._send(about_jobs.get_jobs(some)), slices)
+        return [job for found in answers for job in found]
 
     async def list_jobs(self, projects: Sequence[int], wanted: JobFilter, page: Page) -> list[Job]:
         return await self._send(about_jobs.list_jobs(wanted, page))
@@ -229,11 +233,11 @@ def _not_here(verb: str) -> RuntimeError:
     return RuntimeError(f"{verb}() is a worker's own business; over HTTP it goes through HttpSource")
 
 
-async def _side_by_side(one: Callable[[UUID], Awaitable[T]], identifiers: Iterable[UUID]) -> list[T]:
+async def _side_by_side(one: Callable[[S], Awaitable[T]], items: Iterable[S]) -> list[T]:
     turns = asyncio.Semaphore(AT_ONCE)
 
-    async def in_turn(identifier: UUID) -> T:
+    async def in_turn(item: S) -> T:
         async with turns:
-            return await one(identifier)
+            return await one(item)
 
-    return await asyncio.gather(*(in_turn(identifier) for identifier in identifiers))
+    return await asyncio.gather(*(in_turn(item) for item in items))

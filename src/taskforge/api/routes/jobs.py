@@ -34,6 +34,8 @@ from taskforge.domain.queue import MAX_PAYLOAD_BYTES
 from taskforge.operations.jobs import Progress, change, change_where
 
 Limit = Annotated[int, QueryParameter(ge=1, le=1_000, description="At most so many")]
+MOST_IDS = 100
+Ids = Annotated[list[UUID] | None, QueryParameter(name="id", description="These jobs, as far as they are there; no other filter")]
 Status = Annotated[list[JobStatus] | None, QueryParameter(name="status", description="One or more statuses")]
 
 
@@ -113,8 +115,9 @@ async def list_jobs(
     limit: Limit = 50,
     cursor: FromQuery[str | None] = None,
     offset: FromQuery[int] = 0,
+    ids: Ids = None,
 ) -> JobList:
-    """List jobs, newest first, of a project or of the whole organization."""
+    """List jobs, newest first, of a project or of the whole organization; or those with these ids, in their order."""
     wanted = JobFilter(
         queue=queue,
         statuses=tuple(status or ()),
@@ -129,9 +132,17 @@ async def list_jobs(
     page = Page(limit=limit, cursor=cursor, offset=offset)
     check_filter(wanted)
     check_page(page)
-    found = await caller.backend.engine.list_jobs(await caller.projects(project), wanted, page)
+    projects = await caller.projects(project)
+    if ids is None:
+        found = await caller.backend.engine.list_jobs(projects, wanted, page)
+        following = cursor_at(found[-1].id) if len(found) == limit else None
+    else:
+        if wanted != JobFilter() or page != Page(limit=limit):
+            raise Invalid("id", "is given together with another filter, a cursor or an offset", "use one of them")
+        if len(ids) > MOST_IDS:
+            raise Invalid("id", f"is given {len(ids):,} times", f"ask for at most {MOST_IDS}")
+        found, following = await caller.backend.engine.get(projects, ids), None
     names, open_payload = await caller.project_names(), caller.may(Permission.JOB_PAYLOAD)
-    following = cursor_at(found[-1].id) if len(found) == limit else None
     return JobList([job_view(one, names, open_payload=open_payload) for one in found], following)
 
 
