@@ -124,7 +124,7 @@ def test_a_worker_stops_after_its_share(app: Shell) -> None:
 def test_several_processes_are_supervised(app: Shell, number: signal.Signals) -> None:
     """They stop when the supervisor is told to, and also when it is killed: nobody would look after them any more."""
     assert "leave one out" in app.error("worker", "app:forge", "--processes", "2", "--name", "anna")
-    with app.started("worker", "app:forge", "--processes=2", "--slots", "4") as workers:
+    with app.started("worker", "--processes=2", "--slots", "4", "--", "app:forge") as workers:
         until(lambda: workers.text.count("with 4 slots") == 2, lambda: workers.text)
         workers.signal(number)
         assert workers.ended() == (-number if number == signal.SIGKILL else 0)

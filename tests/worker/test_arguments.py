@@ -59,6 +59,8 @@ def test_many_calls_are_the_same_payloads_as_one_by_one(forge: TaskForge) -> Non
         [(now, Colour.RED, "x"), (now, None, "y")],
         [(now, Colour.RED, "x"), (now, Colour.RED)],
         [(now, "red", "x")] * 3,
+        [(now, Colour.RED, "x" * 300_000)] * 5,
+        [(now, Colour.RED, str(number)) for number in range(450)],
         [],
     ]
     for calls in good:
@@ -70,6 +72,8 @@ def test_many_calls_are_the_same_payloads_as_one_by_one(forge: TaskForge) -> Non
         (now, Colour.RED, "x", 1),
         (float("nan"), None, "x"),
         (now, None, "\ud800"),
+        (now, None, msgspec.UNSET),
+        (now, Colour.RED, msgspec.Raw(b'"x"},{"when":"2030-01-01T00:00:00Z","colour":"red","text":"y"')),
     ]:
         with pytest.raises(Invalid) as alone:
             typed.handler.encode(wrong, {})

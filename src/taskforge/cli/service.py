@@ -124,8 +124,9 @@ class Service:
             if taken > most_megabytes and self.stopping_since is None:
                 self.stop(f"memory is at {taken:.0f} MB, more than {most_megabytes} MB")
 
-    async def watch_supervisor(self, pid: int) -> None:
+    async def watch_supervisor(self) -> None:
         """Stops with it, also when it was killed: nobody else would restart this process, or stop it."""
+        pid = os.getppid()
         while True:
             await asyncio.sleep(SUPERVISOR_LOOK_SECONDS)
             if has_left(pid) and self.stopping_since is None:

@@ -20,6 +20,7 @@ from taskforge.worker.supervisor import supervise
 
 logger = logging.getLogger("taskforge.cli")
 MOST_SLOTS = MOST_PROCESSES = 1_000
+SUPERVISOR = "_TASKFORGE_SUPERVISOR"
 LINE = "%(asctime)s %(levelname)-7s %(name)s  %(message)s"
 
 
@@ -35,7 +36,6 @@ def worker(
     name: Annotated[str | None, Parameter(help="A name that stays the same across restarts.")] = None,
     max_jobs: Annotated[int | None, Parameter(help="Stop after this many jobs.")] = None,
     max_memory_mb: Annotated[int | None, Parameter(help="Stop when the process has grown beyond this.")] = None,
-    supervisor: Annotated[int | None, Parameter(show=False)] = None,  # who started this process, and stops it by being gone
     store: Store = STORE,
 ) -> int:
     """Run an app's jobs until stopped. SIGTERM or Ctrl-C lets running jobs finish within the grace time; twice stops at once."""
@@ -46,15 +46,15 @@ def worker(
     forge = load(app, store)
     if processes > 1:
         return _supervise(processes, name, max_memory_mb)
-    return run(_work(forge, slots, wanted, name, max_jobs, max_memory_mb, supervisor, store))
+    return run(_work(forge, slots, wanted, name, max_jobs, max_memory_mb, store))
 
 
 def _supervise(processes: int, name: str | None, max_memory_mb: int | None) -> int:
     """The same command, once for each process, without what the supervisor itself sees to."""
     if name is not None:
         raise CommandError("--name is given together with --processes", "leave one out: each process needs a name of its own")
-    mark = ["--supervisor", str(os.getpid())]
-    command = [sys.executable, "-m", "taskforge.cli", *_without("--processes", "--max-memory-mb"), *mark]
+    os.environ[SUPERVISOR] = str(os.getpid())
+    command = [sys.executable, "-m", "taskforge.cli", *_without("--processes", "--max-memory-mb")]
     supervise(command, processes=processes, max_memory_mb=max_memory_mb)
     return 0
 
@@ -79,14 +79,14 @@ async def _work(
     name: str | None,
     max_jobs: int | None,
     max_memory_mb: int | None,
-    supervisor: int | None,
     store: Store,
 ) -> int:
     async with connected(forge, slots=slots, queues=queues, name=name, max_jobs=max_jobs) as service:
         types = ", ".join(forge.registry.types() or ()) or "no job types: decorate a function with @forge.job()"
         logger.info("worker %s on %s with %d slots runs %s", service.worker.name, masked(forge.settings.url), slots, types)
         beside = [service.watch_memory(max_memory_mb)] if max_memory_mb is not None else []
-        beside += [service.watch_supervisor(supervisor)] if supervisor is not None else []
+        # Only a supervisor's own child ends with it, not what inherits its environment further down.
+        beside += [service.watch_supervisor()] if os.environ.get(SUPERVISOR) == str(os.getppid()) else []
         await service.run(*beside)
         done = service.worker.executor.done
         logger.info("stopped in %.1f s after %s jobs", service.stop_took, f"{done:,}")

@@ -94,13 +94,17 @@ def id_of(job: UUID | str) -> UUID:
         raise Invalid("job", f"is {job!r}, not the id of a job", "use a handle's id, or its text") from None
 
 
-class JobHandle(msgspec.Struct, Generic[R], eq=False):
-    """A struct for its speed: a thousand of them are a call's answer, 0.06 ms instead of 0.26."""
+class JobHandle(Generic[R]):
+    """An enqueued job."""
 
-    _forge: Any
-    id: UUID
-    existed: bool = False  # whether a job with the same unique or idempotency key was there already
-    _result_type: Any = Any
+    __slots__ = ("_forge", "_result_type", "existed", "id")
+
+    # Not by keyword alone: a thousand of them are one call's answer, and keywords take as long as all the rest.
+    def __init__(self, forge: Any, identifier: UUID, existed: bool = False, result_type: Any = Any) -> None:
+        self._forge = forge
+        self.id = identifier
+        self.existed = existed  # whether a job with the same unique or idempotency key was there already
+        self._result_type = result_type
 
     def __repr__(self) -> str:
         return f"JobHandle({self.id})"

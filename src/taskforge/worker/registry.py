@@ -3,6 +3,7 @@
 import contextlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any, get_type_hints
 
 import msgspec
@@ -12,6 +13,7 @@ from taskforge.domain.errors import Invalid
 from taskforge.worker.context import Context
 
 KINDS = ("async", "thread", "process")
+TOGETHER, TOGETHER_BYTES = 200, 1 << 20
 _encode = msgspec.json.Encoder().encode
 
 
@@ -72,13 +74,20 @@ class Handler:
         return payload
 
     def encode_many(self, calls: Sequence[tuple[Any, ...]]) -> list[bytes]:
-        """The payloads of calls with all their arguments in order, checked together: 0.2 µs each instead of 1.1."""
+        """The payloads of calls with their arguments in order, a few at a time checked together: 0.2 µs each instead of 1.1."""
+        payloads: list[bytes] = []
+        for start in range(0, len(calls), TOGETHER):
+            payloads += self._encode_few(calls[start : start + TOGETHER])
+        return payloads
+
+    def _encode_few(self, calls: Sequence[tuple[Any, ...]]) -> list[bytes]:
         with contextlib.suppress(msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError):
             payloads = [_encode(self._shape(*one)) for one in calls]
-            together = b"[" + b",".join(payloads) + b"]"
-            self._many.decode(together)
-            if b"null" not in together:
-                return payloads
+            if sum(map(len, payloads)) <= TOGETHER_BYTES and msgspec.UnsetType not in set(map(type, chain.from_iterable(calls))):
+                together = b"[" + b",".join(payloads) + b"]"
+                # As many as there are calls: what was given as it is in JSON could hold two.
+                if b"null" not in together and len(self._many.decode(together)) == len(calls):
+                    return payloads
         return [self.encode(one, {}) for one in calls]  # one of them needs a look of its own
 
     def decode(self, payload: bytes) -> tuple[Any, ...]:
