@@ -75,8 +75,8 @@ def test_jobs_explain_says_why_and_what_to_do(own: Shell) -> None:
     found = own.json("jobs", "explain", letter)
     assert [reason["code"] for reason in found["reasons"]] == ["paused", "behind"]
     assert (found["ahead"], found["workers"][0]["hindrance"]) == (2, None)
-    assert "attempt 1 of 3 failed; the next one is due in" in own.run("jobs", "explain", flaky).stdout
-    assert "attempt 1 of 3 runs" in own.run("jobs", "explain", busy).stdout
+    assert "attempt 2 of 3 is due in" in own.run("jobs", "explain", flaky).stdout
+    assert "attempt 1 of 3 is under way" in own.run("jobs", "explain", busy).stdout
     assert "it has ended: succeeded" in own.run("jobs", "explain", good).stdout
     assert "does not exist" in own.error("jobs", "explain", "01a1e2be-3d77-74b2-b190-1dcf91000000")
 

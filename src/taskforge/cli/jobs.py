@@ -68,7 +68,7 @@ def note(job: Job, now: datetime) -> str:
         return f"{job.error.type}: {job.error.message}".partition("\n")[0]
     if job.scheduled_for is not None and job.status == "scheduled":
         due = f"due in {span(max(0.0, (job.scheduled_for - now).total_seconds()))}"
-        return f"attempt {job.attempt_count} failed, {due}" if job.attempt_count else due
+        return f"attempt {job.attempt_count + 1} {due}" if job.attempt_count else due
     if job.progress is not None and not job.status.is_final:
         return f"{job.progress:.0%} {job.progress_message or ''}".rstrip()
     if job.reason:

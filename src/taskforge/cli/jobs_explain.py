@@ -1,5 +1,6 @@
 """taskforge jobs explain"""
 
+import shlex
 from typing import Annotated
 
 import msgspec
@@ -14,9 +15,27 @@ from taskforge.domain.errors import NotFound
 from taskforge.domain.explanation import Explanation, Reason
 from taskforge.domain.job import Job, JobStatus
 
-_QUIET = ("next", "behind", "running", "scheduled", "retry", "ended", "busy")  # as it should be: nothing to mend
+# As it should be: nothing to mend.
+_QUIET = (
+    "next",
+    "behind",
+    "other_queues",
+    "running",
+    "scheduled",
+    "retry",
+    "ended",
+    "busy",
+    "waiting",
+)
 _STEPS = {
     "paused": "taskforge queues resume {queue}",
+    "waiting": "see what they run: taskforge jobs list --status processing",
+    "not_assigned": "assign a worker that is online to the queue, or take its assignments away",
+    "skipped": "start a worker whose handler takes it",
+    "concurrency": "wait, or raise the queue's max_concurrent_jobs",
+    "rate_limit": "wait, or raise the queue's rate_limit",
+    "busy": "wait, or start another worker",
+    "worker_lost": "nothing: any worker or server takes care of it within seconds",
     "no_worker": "start one: taskforge worker app:forge",
     "no_handler": "start a worker of the code that has the handler, or see where the type is misspelled",
     "lacks_capability": "start a worker with these capabilities",
@@ -63,13 +82,15 @@ def _show_reason(out: Console, reason: Reason, job: Job, standing: JobStatus) ->
     out.print(line, soft_wrap=True)
     step = _STEPS.get(reason.code)
     if step is not None:
-        out.print(Text(f"    → {step.format(queue=job.queue, id=job.id)}", style="cyan"), soft_wrap=True)
+        out.print(Text(f"    → {step.format(queue=shlex.quote(job.queue), id=job.id)}", style="cyan"), soft_wrap=True)
 
 
 def _show_workers(out: Console, explanation: Explanation) -> None:
     if not explanation.workers:
         return
     rows = table("worker", "slots", "this job", right=("slots",), flexible=("this job",), spare=("slots",))
+    if explanation.workers_online > len(explanation.workers) and explanation.status is not JobStatus.PROCESSING:
+        out.print(Text(f"  {len(explanation.workers):,} of {explanation.workers_online:,} workers online:", style="bright_black"))
     for one in explanation.workers:
         style = "green" if one.hindrance is None else ""
         rows.add_row(Text(one.name), f"{one.active_jobs}/{one.max_concurrent_jobs}", Text(one.text, style=style))

@@ -1,39 +1,60 @@
-"""Why a job is not running: what claims go by, put into words."""
+"""Why a job is not running: what claims go by, put into words. Reasons name no workers: not everyone who sees jobs may see them."""
 
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Self
 from uuid import UUID
 
 import msgspec
 
 from taskforge.domain.eligibility import Hindrance
 from taskforge.domain.job import Job, JobStatus
+from taskforge.domain.limiter import Bucket, BucketState, foresee
 from taskforge.domain.queue import Queue
-from taskforge.domain.worker import Worker, WorkerStatus
+from taskforge.domain.worker import SILENT_AFTER_SECONDS, Worker, WorkerStatus
 
 MOST_AHEAD = 10_000
-OVERDUE_SECONDS = 10.0
-_ABLE = (None, Hindrance.BUSY)
+MOST_WORKERS = 100
+OVERDUE_SECONDS = 60.0
+LONG_SECONDS = 10.0
 _SHORT = {
     Hindrance.NOT_SUBSCRIBED: "not subscribed to queue {queue.name!r}",
-    Hindrance.NOT_ASSIGNED: "not assigned to queue {queue.name!r}, which others are",
-    Hindrance.DEAD_LETTERS: "not subscribed to {queue.name!r}, and dead letter queues are served by name only",
+    Hindrance.NOT_ASSIGNED: "not assigned to queue {queue.name!r}, as others are",
+    Hindrance.DEAD_LETTERS: "not subscribed to {queue.name!r} (dead letter queues are served by name only)",
     Hindrance.NO_HANDLER: "without a handler for {job.job_type!r}",
     Hindrance.LACKS_CAPABILITY: "without what it requires: {job.requires}",
     Hindrance.UNHEALTHY: "unhealthy",
     Hindrance.DRAINING: "draining",
-    Hindrance.SKIPPED: "with a handler that skipped it",
+    Hindrance.SKIPPED: "whose handler skipped it",
     Hindrance.BUSY: "busy",
 }
+_ABLE = (None, Hindrance.BUSY)
+_WILLING = (None, Hindrance.BUSY, Hindrance.SKIPPED, Hindrance.DRAINING, Hindrance.UNHEALTHY)  # but for how they stand just now
 
 
-class Standing(msgspec.Struct, frozen=True):
+class Rate(msgspec.Struct, frozen=True):
+    """What a rate limit lets through."""
+
+    wait: float  # seconds until the next job may start
+    turn: float  # and until this one may, if those ahead start as they may
+    pace: float  # jobs a second just now
+
+    @classmethod
+    def seen(cls, bucket: Bucket, state: BucketState | None, now: float, ahead: int) -> Self:
+        wait, pace = foresee(bucket, state, now, 1)
+        return cls(wait, foresee(bucket, state, now, ahead + 1)[0], pace)
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """Where a pending job stands, as only the store can tell."""
 
+    ready_seconds: float = 0.0  # since it became ready
     ahead: int = 0  # jobs of its queue that are taken first; those that no worker of this job takes do not count
+    elsewhere: int = 0  # the same, of other queues that its workers serve
     running: int = 0  # jobs of its queue, where it limits them
-    rate_wait: float = 0.0  # seconds until the queue's rate limit lets the next one start
+    rate: Rate | None = None
+    until: datetime | None = None  # start by, or fail
     skipped: frozenset[UUID] = frozenset()  # workers whose handlers would not take it
 
 
@@ -49,7 +70,7 @@ class Candidate(msgspec.Struct, frozen=True):
     name: str
     active_jobs: int
     max_concurrent_jobs: int
-    hindrance: Hindrance | None
+    hindrance: str | None
     text: str
 
 
@@ -59,24 +80,30 @@ class Explanation(msgspec.Struct, frozen=True):
     job: UUID
     status: JobStatus
     reasons: tuple[Reason, ...]
-    workers: tuple[Candidate, ...] = ()
+    workers: tuple[Candidate, ...] = ()  # those who would take it first, and not more than 100
+    workers_online: int = 0
     ahead: int | None = None
     expected_start: datetime | None = None
 
 
-def explain(
-    job: Job, queue: Queue, workers: Sequence[tuple[Worker, Hindrance | None]], standing: Standing, now: datetime
-) -> Explanation:
-    """`workers` are those of the job's project with what keeps them from jobs of this kind."""
+Verdict = tuple[Worker, Hindrance | None]
+"""A worker, and what keeps it from jobs of this kind."""
+
+
+def explain(job: Job, queue: Queue, workers: Sequence[Verdict], standing: Standing, now: datetime) -> Explanation:
+    online = [(worker, hindrance) for worker, hindrance in workers if worker.lease_until > now]
     match job.status:
         case JobStatus.PENDING:
-            return _pending(job, queue, workers, standing, now)
+            return _pending(job, queue, online, standing, now)
         case JobStatus.SCHEDULED:
-            return Explanation(job.id, job.status, (_scheduled(job, now),), expected_start=job.scheduled_for)
+            return _scheduled(job, queue, online, standing, now)
         case JobStatus.PROCESSING:
-            return _processing(job, [worker for worker, _ in workers], now)
+            return _processing(job, [worker for worker, _ in online], now)
         case _:
             return Explanation(job.id, job.status, (_ended(job, now),))
+
+
+# --- Jobs that do not wait ---
 
 
 def _ended(job: Job, now: datetime) -> Reason:
@@ -85,90 +112,106 @@ def _ended(job: Job, now: datetime) -> Reason:
     return Reason("ended", f"it has ended: {job.status}{ago}" + (f" ({why})" if why else ""))
 
 
-def _processing(job: Job, workers: Sequence[Worker], now: datetime) -> Explanation:
-    """Of the worker only `workers` tells: not everyone who sees jobs may see workers."""
-    there = [one for one in workers if one.incarnation == job.worker and one.lease_until > now]
-    if not there:
-        reason = Reason("worker_lost", "its worker is gone: when the lease is over, the attempt counts as failed")
+def _processing(job: Job, online: Sequence[Worker], now: datetime) -> Explanation:
+    runs = [one for one in online if one.incarnation == job.worker]
+    if not runs:
+        reason = Reason("worker_lost", "its worker is gone: the attempt is about to count as failed, or to be given back")
     else:
-        since = "" if job.started_at is None else f" since {lasting((now - job.started_at).total_seconds())}"
-        text = f"attempt {job.attempt_count} of {job.max_attempts} runs{since}"
-        stopping = job.cancel_requested
-        reason = Reason("cancelling", f"{text}, and was asked to stop") if stopping else Reason("running", text)
-    runs = [Candidate(one.name, one.active_jobs, one.max_concurrent_jobs, None, "runs it") for one in there]
-    return Explanation(job.id, job.status, (reason,), tuple(runs))
+        since = "" if job.started_at is None else f" and has been running for {lasting((now - job.started_at).total_seconds())}"
+        text = f"attempt {job.attempt_count} of {job.max_attempts} is under way{since}"
+        reason = Reason("cancelling", f"{text}; it was asked to stop") if job.cancel_requested else Reason("running", text)
+    return Explanation(job.id, job.status, (reason,), tuple(_candidate(one, None, "runs it") for one in runs), len(online))
 
 
-def _scheduled(job: Job, now: datetime) -> Reason:
+# --- Jobs that wait ---
+
+
+def _scheduled(job: Job, queue: Queue, online: Sequence[Verdict], standing: Standing, now: datetime) -> Explanation:
+    candidates = _candidates(job, queue, online, standing, now)
+    later = [*_paused(queue), *(one for one in _without_worker(job, queue, candidates) if one.code != "busy")]
     due = job.scheduled_for
     left = 0.0 if due is None else (due - now).total_seconds()
     if left < -OVERDUE_SECONDS:
-        overdue = f"it has been due for {lasting(-left)} and nothing made it pending: is any worker or server running?"
-        return Reason("overdue", overdue, due)
-    if job.attempt_count:
-        tries = f"attempt {job.attempt_count} of {job.max_attempts} failed"
-        return Reason("retry", f"{tries}; the next one is due in {lasting(max(0.0, left))}", due)
-    return Reason("scheduled", f"it is due in {lasting(max(0.0, left))}", due)
+        text = f"it has been due for {lasting(-left)}, and nothing has made it pending: is any worker or server running?"
+        reason = Reason("overdue", text, due)
+    elif job.attempt_count:
+        reason = Reason("retry", f"attempt {job.attempt_count + 1} of {job.max_attempts} is due in {lasting(max(0.0, left))}", due)
+    else:
+        reason = Reason("scheduled", f"it is due in {lasting(max(0.0, left))}", due)
+    expected = due if not later and left >= 0 else None
+    return Explanation(job.id, job.status, (reason, *later), _listed(candidates), len(online), None, expected)
 
 
-def _pending(
-    job: Job, queue: Queue, workers: Sequence[tuple[Worker, Hindrance | None]], standing: Standing, now: datetime
-) -> Explanation:
-    candidates = [
-        _candidate(worker, _now_hindered(worker, hindrance, standing), job, queue)
-        for worker, hindrance in workers
-        if worker.lease_until > now
-    ]
+def _pending(job: Job, queue: Queue, online: Sequence[Verdict], standing: Standing, now: datetime) -> Explanation:
+    candidates = _candidates(job, queue, online, standing, now)
     reasons = [
-        *_time_is_over(job, now),
+        *_time_is_over(standing, now),
         *_paused(queue),
         *_without_worker(job, queue, candidates),
         *_limited(queue, standing, now),
+        *_behind(standing),
     ]
-    held = bool(reasons)
-    if standing.ahead:
-        reasons.append(Reason("behind", _jobs_go_first(standing.ahead)))
-    return Explanation(
-        job.id,
-        job.status,
-        tuple(reasons) or (Reason("next", "nothing stands in its way: it is next, and is taken within a moment"),),
-        tuple(candidates),
-        standing.ahead,
-        _expected(queue, standing, [reason.code for reason in reasons], now, held=held),
-    )
+    codes = {reason.code for reason in reasons}
+    expected = None
+    if not reasons:
+        reasons = [_next(standing)]
+        expected = now if standing.ready_seconds <= LONG_SECONDS else None
+    elif standing.rate is not None and codes <= {"rate_limit", "behind"}:
+        expected = now + timedelta(seconds=standing.rate.turn)
+    return Explanation(job.id, job.status, tuple(reasons), _listed(candidates), len(online), standing.ahead, expected)
 
 
-def _now_hindered(worker: Worker, hindrance: Hindrance | None, standing: Standing) -> Hindrance | None:
-    if hindrance is not None:
-        return hindrance
+def _next(standing: Standing) -> Reason:
+    if standing.ready_seconds <= LONG_SECONDS:
+        return Reason("next", "nothing stands in its way: it is next")
+    text = f"it is next, after {lasting(standing.ready_seconds)}; should it stay so, what runs on its workers holds them up"
+    return Reason("waiting", text)
+
+
+def _candidates(job: Job, queue: Queue, online: Sequence[Verdict], standing: Standing, now: datetime) -> list[Candidate]:
+    made = []
+    for worker, hindrance in online:
+        stands = hindrance or _now_hindered(worker, standing, now)
+        slots = f"{worker.active_jobs:,} of {worker.max_concurrent_jobs:,} slots are taken"
+        if stands is None:
+            text = f"would take it; {slots}"
+        elif stands is Hindrance.BUSY:
+            text = f"busy: {slots}"
+        elif stands is Hindrance.NOT_SUBSCRIBED:
+            text = f"serves other queues only: {_few(worker.queues or ())}"
+        else:
+            text = _SHORT[stands].format(job=job, queue=queue)
+        made.append(_candidate(worker, stands, text))
+    return made
+
+
+def _now_hindered(worker: Worker, standing: Standing, now: datetime) -> Hindrance | None:
     if worker.id in standing.skipped:
         return Hindrance.SKIPPED
     if worker.drain_mode:
         return Hindrance.DRAINING
-    if worker.status is WorkerStatus.UNHEALTHY:
+    silent = worker.last_heartbeat is not None and (now - worker.last_heartbeat).total_seconds() > SILENT_AFTER_SECONDS
+    if worker.status is WorkerStatus.UNHEALTHY and not silent:  # one that is silent may claim all the same
         return Hindrance.UNHEALTHY
     return Hindrance.BUSY if worker.active_jobs >= worker.max_concurrent_jobs else None
 
 
-def _candidate(worker: Worker, hindrance: Hindrance | None, job: Job, queue: Queue) -> Candidate:
-    text = _said_of(worker, hindrance, job, queue)
+def _candidate(worker: Worker, hindrance: Hindrance | None, text: str) -> Candidate:
     return Candidate(worker.name, worker.active_jobs, worker.max_concurrent_jobs, hindrance, text)
 
 
-def _said_of(worker: Worker, hindrance: Hindrance | None, job: Job, queue: Queue) -> str:
-    slots = f"{worker.active_jobs:,} of {worker.max_concurrent_jobs:,} slots are taken"
-    if hindrance is None:
-        return f"would take it; {slots}"
-    if hindrance is Hindrance.BUSY:
-        return f"busy: {slots}"
-    if hindrance is Hindrance.NOT_SUBSCRIBED:
-        return f"serves other queues only: {_few(worker.queues or ())}"
-    return _SHORT[hindrance].format(job=job, queue=queue)
+def _listed(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    order = sorted(candidates, key=lambda one: (one.hindrance is not None, one.hindrance is not Hindrance.BUSY, one.name))
+    return tuple(order[:MOST_WORKERS])
 
 
-def _time_is_over(job: Job, now: datetime) -> list[Reason]:
-    limits = [moment for moment in (job.expires_at, job.timeout_at) if moment is not None and moment <= now]
-    return [Reason("expired", "the time by which it had to start is over: it is about to fail", min(limits))] if limits else []
+# --- What may stand in the way ---
+
+
+def _time_is_over(standing: Standing, now: datetime) -> list[Reason]:
+    if standing.until is None or standing.until > now:
+        return []
+    return [Reason("expired", "the time by which it had to start is over: it is about to fail", standing.until)]
 
 
 def _paused(queue: Queue) -> list[Reason]:
@@ -186,40 +229,38 @@ def _without_worker(job: Job, queue: Queue, candidates: Sequence[Candidate]) -> 
             return []
         taken, slots = sum(one.active_jobs for one in able), sum(one.max_concurrent_jobs for one in able)
         return [Reason("busy", f"every worker that may take it is busy: {taken:,} of {slots:,} slots are taken")]
-    kinds = Counter(one.hindrance for one in candidates if one.hindrance is not None)
-    said = {kind: _SHORT[kind].format(job=job, queue=queue) for kind in kinds}
-    code = next(iter(kinds)) if len(kinds) == 1 else "no_able_worker"
-    if len(candidates) == 1:
-        return [Reason(code, f"the only worker online does not take it: {said[candidates[0].hindrance]}")]  # type: ignore[index]
-    several = ", ".join(f"{count:,} {said[kind]}" for kind, count in kinds.items())
-    return [Reason(code, f"none of the {len(candidates):,} workers online takes it: {several}")]
+    if {one.hindrance for one in candidates if one.hindrance in _WILLING} == {Hindrance.SKIPPED}:
+        return [Reason("skipped", "every worker that could take it has skipped it: it is about to fail")]
+    kinds = Counter(Hindrance(one.hindrance) for one in candidates if one.hindrance is not None)
+    said = [f"{count:,} {_SHORT[kind].format(job=job, queue=queue)}" for kind, count in kinds.items()]
+    code = next(iter(kinds)).value if len(kinds) == 1 else "no_able_worker"
+    online = "1 worker online does" if len(candidates) == 1 else f"{len(candidates):,} workers online do"
+    return [Reason(code, f"the {online} not take it: {', '.join(said)}")]
 
 
 def _limited(queue: Queue, standing: Standing, now: datetime) -> list[Reason]:
-    reasons, settings = [], queue.settings
+    reasons, settings, rate = [], queue.settings, standing.rate
     if settings.max_concurrent_jobs is not None and standing.running >= settings.max_concurrent_jobs:
         text = f"queue {queue.name!r} runs {standing.running:,} jobs, and at most {settings.max_concurrent_jobs:,} at once"
         reasons.append(Reason("concurrency", text))
-    if settings.rate_limit is not None and standing.rate_wait > 0:
-        wait = lasting(standing.rate_wait)
-        text = f"queue {queue.name!r} starts at most {settings.rate_limit:g} jobs a minute: the next one in {wait}"
-        reasons.append(Reason("rate_limit", text, now + timedelta(seconds=standing.rate_wait)))
+    if settings.rate_limit is not None and rate is not None and rate.wait > 0:
+        lets = f"starts at most {settings.rate_limit:g} jobs a minute"
+        if rate.pace * 60 < 0.99 * settings.rate_limit:
+            lets = f"has learned to start {rate.pace * 60:.3g} jobs a minute, of at most {settings.rate_limit:g}"
+        text = f"queue {queue.name!r} {lets}: the next one in {lasting(rate.wait)}"
+        reasons.append(Reason("rate_limit", text, now + timedelta(seconds=rate.wait)))
     return reasons
 
 
-def _expected(queue: Queue, standing: Standing, codes: Sequence[str], now: datetime, *, held: bool) -> datetime | None:
-    """Only where it follows from what is known: at once when nothing holds it, by the rate where that alone does."""
-    if not held and not standing.ahead:
-        return now
-    if queue.settings.rate_limit is not None and set(codes) <= {"rate_limit", "behind"}:
-        return now + timedelta(seconds=standing.rate_wait + standing.ahead * 60 / queue.settings.rate_limit)
-    return None
+def _behind(standing: Standing) -> list[Reason]:
+    counts = (("behind", standing.ahead, "its queue"), ("other_queues", standing.elsewhere, "other queues"))
+    return [Reason(code, _go_first(count, whose)) for code, count, whose in counts if count]
 
 
-def _jobs_go_first(ahead: int) -> str:
-    if ahead == 1:
-        return "1 job of its queue goes first"
-    return f"{ahead:,} {'or more ' if ahead >= MOST_AHEAD else ''}jobs of its queue go first"
+def _go_first(count: int, whose: str) -> str:
+    if count == 1:
+        return f"1 job of {whose} goes first"
+    return f"{count:,} {'or more ' if count >= MOST_AHEAD else ''}jobs of {whose} go first"
 
 
 def _few(names: Sequence[str]) -> str:

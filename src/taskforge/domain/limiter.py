@@ -88,6 +88,13 @@ def take(bucket: Bucket, state: BucketState | None, now: float, wanted: int) -> 
     return Grant(_with(state, left, behind), granted, wait)
 
 
+def foresee(bucket: Bucket, state: BucketState | None, now: float, count: int) -> tuple[float, float]:
+    """After how many seconds the last of so many would be granted if all are taken as they come, and tokens a second just now."""
+    state = refill(bucket, state, now)
+    pace = _pace(bucket, state)
+    return max(0.0, (count - state.tokens - FORGIVEN) / pace), pace
+
+
 def admit(bucket: Bucket, state: BucketState | None, now: float, cost: float = 1.0, *, others_wait: bool | None = None) -> Decision:
     """All of `cost` or nothing, for one caller. A cost beyond the burst could never be met and is refused by `check_cost`.
 

@@ -14,6 +14,7 @@ from taskforge.domain.marks import mark_of
 
 WORKER_TYPES = ("general", "specialized_cpu", "specialized_io", "specialized_gpu")
 MOST_NAMES = 1_000
+SILENT_AFTER_SECONDS = 30.0
 
 
 class WorkerStatus(enum.StrEnum):

@@ -13,6 +13,7 @@ import msgspec
 from taskforge.domain.assignment import Assignment
 from taskforge.domain.eligibility import Hindrance, hindrance_to_run, hindrance_to_serve
 from taskforge.domain.errors import NotFound, nearest
+from taskforge.domain.job import Job
 from taskforge.domain.limiter import Adaptive
 from taskforge.domain.queue import Queue, QueueSettings
 from taskforge.domain.worker import Worker
@@ -105,9 +106,11 @@ class Catalog:
             raise NotFound("queue", str(identifier))
         return queue
 
-    def queue_of(self, identifier: UUID) -> Queue:
-        """A queue that is known to have been there, deleted or not."""
-        return self._by_id[identifier]
+    def place_of(self, job: Job) -> tuple[Queue, Lane | None]:
+        """The queue a job stands in, deleted or not, and its lane there."""
+        queue = self._by_id[job.queue_id]
+        number = self.lane((queue.number, job.job_type, job.priority, job.requires))
+        return queue, None if number is None else self.lanes[number]
 
     def lane(self, key: LaneKey) -> int | None:
         return self._by_key.get(key)

@@ -14,14 +14,13 @@ from taskforge.domain.execution import ExecutionStatus
 from taskforge.domain.ids import created_at
 from taskforge.domain.job import Claimed, ErrorInfo, Job, JobStatus, When
 from taskforge.domain.queue import Queue, QueueSettings
-from taskforge.domain.worker import Worker, status_of
+from taskforge.domain.worker import SILENT_AFTER_SECONDS, Worker, status_of
 from taskforge.storage.catalog import Catalog, OpenLane, Taker
 
 JOB_STATUSES = tuple(JobStatus)
 EXECUTION_STATUSES = tuple(ExecutionStatus)
 JOB_CODE = {status: code for code, status in enumerate(JOB_STATUSES)}
 EXECUTION_CODE = {status: code for code, status in enumerate(EXECUTION_STATUSES)}
-SILENT_AFTER_SECONDS = 30.0
 
 _errors = msgspec.json.Decoder(ErrorInfo)
 _settings = msgspec.json.Decoder(QueueSettings)

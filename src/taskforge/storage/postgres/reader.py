@@ -1,28 +1,43 @@
 """Answers questions. The only place where SQL is put together: one builder for the filters of a job listing."""
 
 from collections.abc import Sequence
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 from uuid import UUID
+
+import asyncpg
 
 from taskforge.domain.errors import EventsGone, NotFound, nearest
 from taskforge.domain.execution import Execution
-from taskforge.domain.explanation import MOST_AHEAD, Explanation, Standing, explain
+from taskforge.domain.explanation import MOST_AHEAD, Explanation, Rate, Standing, explain
 from taskforge.domain.ids import fence_of, job_of, last_fence_of
 from taskforge.domain.job import Job, JobStatus
-from taskforge.domain.limiter import take
 from taskforge.domain.log import Level, Line
 from taskforge.domain.query import Event, Events, JobFilter, Page, check_filter, check_page, event_position
 from taskforge.domain.queue import Queue
 from taskforge.storage.catalog import Catalog
-from taskforge.storage.explaining import lanes_before, verdicts
+from taskforge.storage.explaining import Verdicts, lanes_before, verdicts
 from taskforge.storage.postgres import codec
 from taskforge.storage.postgres.assigner import Assigner
 from taskforge.storage.postgres.connections import Connection
 from taskforge.storage.postgres.gates import state_of
 
+MORE_LOOKS = 2
 NEVER = 2**63 - 1  # a transaction behind every other
-_READY = "select lane, turn, fence, skipped from taskforge.ready where fence between $1 and $2"
+_READY = "select turn, fence, until, skipped from taskforge.ready where fence between $1 and $2"
 _LIVE = {JobStatus.PENDING: "ready", JobStatus.SCHEDULED: "waiting", JobStatus.PROCESSING: "running"}
+
+
+class Seen(NamedTuple):
+    """What one look at a job brought."""
+
+    job: Job
+    queue: Queue
+    given: Verdicts
+    row: asyncpg.Record | None  # in ready
+    ahead: int  # jobs of its queue that go first
+    elsewhere: int  # and of others
+    now: datetime
 
 
 class Reader(Assigner):
@@ -103,31 +118,49 @@ class Reader(Assigner):
         ]
 
     async def explain(self, projects: Sequence[int], job: UUID) -> Explanation:
-        now = await self.now()
+        seen = await self._look(projects, job)
+        for _ in range(MORE_LOOKS):
+            if seen.row is not None or seen.job.status is not JobStatus.PENDING:
+                break
+            seen = await self._look(projects, job)  # it moved between one statement and the next
+        standing = Standing() if seen.row is None else await self._standing(seen, seen.row)
+        return explain(seen.job, seen.queue, seen.given, standing, seen.now)
+
+    async def _look(self, projects: Sequence[int], job: UUID) -> Seen:
+        now, ahead, elsewhere = await self.now(), 0, 0
         async with self.reading(projects) as connection:
             found = await self._jobs(connection, list(projects), [job])
             if not found:
                 raise NotFound("job", str(job))
-            one, catalog = found[job], await self.read_catalog(connection)
-            row = await connection.fetchrow(self.in_schema(_READY), job, last_fence_of(job))
-            lane = None if row is None else catalog.lanes.get(row["lane"])
-            listed = await connection.fetch(self.sql("workers"), [one.project], self.bound_now())
+            catalog = await self.read_catalog(connection)
+            queue, lane = catalog.place_of(found[job])
+            listed = await connection.fetch(self.sql("workers"), [found[job].project], self.bound_now())
             given = verdicts(catalog, lane, [codec.worker(worker, worker["now"]) for worker in listed])
-            ahead = 0
+            row = await connection.fetchrow(self.in_schema(_READY), job, last_fence_of(job))
             if row is not None and lane is not None:
-                better, beside = lanes_before(catalog, lane, given)
-                ahead = await connection.fetchval(self.sql("ahead"), better, beside, row["turn"], row["fence"], MOST_AHEAD)
-        queue = catalog.queue_of(one.queue_id)
-        standing = Standing() if row is None else Standing(ahead, *await self._room(queue), frozenset(row["skipped"] or ()))
-        return explain(one, queue, given, standing, now)
+                before, place = lanes_before(catalog, lane, given), (row["turn"], row["fence"], now, MOST_AHEAD)
+                ahead = await connection.fetchval(self.sql("ahead"), before.better, before.beside, *place)
+                others = before.better_elsewhere, before.beside_elsewhere
+                elsewhere = await connection.fetchval(self.sql("ahead"), *others, *place)
+        return Seen(found[job], queue, given, row, ahead, elsewhere, now)
 
-    async def _room(self, queue: Queue) -> tuple[int, float]:
-        """How many jobs of a limited queue run, and for how many seconds its rate lets none start."""
-        bucket = queue.settings.bucket
-        if not queue.settings.is_gated:
-            return 0, 0.0
-        [row] = await self.fetch("gate_now", queue.number, self.bound_now())
-        return row["running"], 0.0 if bucket is None else take(bucket, state_of(row), row["now"], 1).wait
+    async def _standing(self, seen: Seen, row: asyncpg.Record) -> Standing:
+        settings = seen.queue.settings
+        running, rate = 0, None
+        if settings.is_gated:
+            [gate] = await self.fetch("gate_now", seen.queue.number, self.bound_now())
+            running = gate["running"]
+            if settings.bucket is not None:
+                rate = Rate.seen(settings.bucket, state_of(gate), gate["now"], seen.ahead)
+        return Standing(
+            ready_seconds=max(0.0, seen.now.timestamp() - row["turn"] / 1e6),
+            ahead=seen.ahead,
+            elsewhere=seen.elsewhere,
+            running=running,
+            rate=rate,
+            until=row["until"],
+            skipped=frozenset(row["skipped"] or ()),
+        )
 
     async def events(self, after: str | None, limit: int) -> Events:
         position = (NEVER, 0) if after is None else event_position(after, 2)

@@ -13,7 +13,7 @@ from taskforge.domain.execution import Execution, ExecutionStatus
 from taskforge.domain.ids import created_at, job_of, uuid_from_bytes
 from taskforge.domain.job import ErrorInfo, Job, JobStatus, When
 from taskforge.domain.queue import Queue, QueueSettings
-from taskforge.domain.worker import Worker, status_of
+from taskforge.domain.worker import SILENT_AFTER_SECONDS, Worker, status_of
 from taskforge.storage.catalog import Catalog, Taker
 
 Row = tuple[Any, ...]
@@ -22,7 +22,6 @@ JOB_STATUSES = tuple(JobStatus)
 EXECUTION_STATUSES = tuple(ExecutionStatus)
 JOB_CODE = {status: code for code, status in enumerate(JOB_STATUSES)}
 EXECUTION_CODE = {status: code for code, status in enumerate(EXECUTION_STATUSES)}
-SILENT_AFTER_SECONDS = 30.0
 SECOND = 1_000_000
 
 _ORIGIN = datetime(1970, 1, 1, tzinfo=UTC)

@@ -6,11 +6,10 @@ from uuid import UUID
 
 from taskforge.domain.errors import EventsGone, NotFound
 from taskforge.domain.execution import Execution
-from taskforge.domain.explanation import MOST_AHEAD, Explanation, Standing
+from taskforge.domain.explanation import MOST_AHEAD, Explanation, Rate, Standing
 from taskforge.domain.explanation import explain as explained
 from taskforge.domain.ids import fence_of, last_fence_of, uuid_from_bytes
 from taskforge.domain.job import Job
-from taskforge.domain.limiter import take
 from taskforge.domain.log import Level, Line
 from taskforge.domain.outcome import Attempt, Crashed, DeadlinePassed, HeartbeatMissed, Outcome, TimedOut
 from taskforge.domain.query import Event, Events, QueueStats, event_position
@@ -72,26 +71,38 @@ def explain(snapshot: Snapshot, projects: Sequence[int], job: UUID) -> Explanati
     found = get(snapshot, projects, [job])
     if not found:
         raise NotFound("job", str(job))
-    catalog = snapshot.keeper.current()
-    text = "select lane, turn, fence, skipped from ready where fence between ? and ?"
+    one, catalog = found[0], snapshot.keeper.current()
+    queue, lane = catalog.place_of(one)
+    given = verdicts(catalog, lane, list_workers(snapshot.connection, [one.project], snapshot.now))
+    text = "select turn, fence, until, skipped from ready where fence between ? and ?"
     row = snapshot.execute(text, (job.bytes, last_fence_of(job).bytes)).fetchone()
-    lane = None if row is None else catalog.lanes[row[0]]
-    given = verdicts(catalog, lane, list_workers(snapshot.connection, [found[0].project], snapshot.now))
-    standing = Standing() if lane is None else _standing(snapshot, lane, given, *row[1:])
-    return explained(found[0], catalog.queue_of(found[0].queue_id), given, standing, codec.moment(snapshot.now))
+    standing = Standing() if row is None or lane is None else _standing(snapshot, lane, given, *row)
+    return explained(one, queue, given, standing, codec.moment(snapshot.now))
 
 
-def _standing(snapshot: Snapshot, lane: Lane, given: Verdicts, turn: int, fence: bytes, skipped: str | None) -> Standing:
-    catalog = snapshot.keeper.current()
-    better, beside = lanes_before(catalog, lane, given)
-    arguments = (codec.json(better), codec.json(beside), turn, fence, MOST_AHEAD)
-    ahead: int = snapshot.execute(sql("ahead"), arguments).fetchone()[0]
-    settings, running, wait = catalog.queues[lane.queue].settings, 0, 0.0
-    if settings.is_gated:
-        running = count_running(snapshot.execute, lane.queue)
+def _standing(
+    snapshot: Snapshot, lane: Lane, given: Verdicts, turn: int, fence: bytes, until: int | None, skipped: str | None
+) -> Standing:
+    catalog, now = snapshot.keeper.current(), snapshot.now
+    before, settings = lanes_before(catalog, lane, given), catalog.queues[lane.queue].settings
+
+    def count(better: list[int], beside: list[int]) -> int:
+        arguments = (codec.json(better), codec.json(beside), turn, fence, now, MOST_AHEAD)
+        return int(snapshot.execute(sql("ahead"), arguments).fetchone()[0])
+
+    ahead = count(before.better, before.beside)
+    rate = None
     if settings.bucket is not None:
-        wait = take(settings.bucket, state_of(snapshot.execute, lane.queue), snapshot.now / SECOND, 1).wait
-    return Standing(ahead, running, wait, frozenset(map(UUID, codec.texts(skipped) or ())))
+        rate = Rate.seen(settings.bucket, state_of(snapshot.execute, lane.queue), now / SECOND, ahead)
+    return Standing(
+        ready_seconds=max(0.0, (now - turn) / SECOND),
+        ahead=ahead,
+        elsewhere=count(before.better_elsewhere, before.beside_elsewhere),
+        running=count_running(snapshot.execute, lane.queue) if settings.is_gated else 0,
+        rate=rate,
+        until=codec.maybe_moment(until),
+        skipped=frozenset(map(UUID, codec.texts(skipped) or ())),
+    )
 
 
 def events(snapshot: Snapshot, after: str | None, limit: int) -> Events:
