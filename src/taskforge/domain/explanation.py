@@ -232,10 +232,12 @@ def _without_worker(job: Job, queue: Queue, candidates: Sequence[Candidate]) -> 
     if {one.hindrance for one in candidates if one.hindrance in _WILLING} == {Hindrance.SKIPPED}:
         return [Reason("skipped", "every worker that could take it has skipped it: it is about to fail")]
     kinds = Counter(Hindrance(one.hindrance) for one in candidates if one.hindrance is not None)
-    said = [f"{count:,} {_SHORT[kind].format(job=job, queue=queue)}" for kind, count in kinds.items()]
+    said = {kind: _SHORT[kind].format(job=job, queue=queue) for kind in kinds}
     code = next(iter(kinds)).value if len(kinds) == 1 else "no_able_worker"
-    online = "1 worker online does" if len(candidates) == 1 else f"{len(candidates):,} workers online do"
-    return [Reason(code, f"the {online} not take it: {', '.join(said)}")]
+    if len(candidates) == 1:
+        return [Reason(code, f"the only worker online does not take it: {next(iter(said.values()))}")]
+    several = ", ".join(f"{count:,} {said[kind]}" for kind, count in kinds.items())
+    return [Reason(code, f"the {len(candidates):,} workers online do not take it: {several}")]
 
 
 def _limited(queue: Queue, standing: Standing, now: datetime) -> list[Reason]:
