@@ -241,7 +241,8 @@ async def test_when_a_rate_limit_lets_it_start_follows_what_it_has_gathered_and_
     await world.queue("burst", rate_limit=60, rate_limit_burst=100)
     worker = await world.worker(max_concurrent_jobs=1_000)
     jobs = await world.enqueue_many(51, "burst")
-    assert (await explain(world, jobs[-1])).expected_start == world.clock.now()
+    found = await explain(world, jobs[-1])
+    assert ([reason.code for reason in found.reasons], found.expected_start) == (["behind"], None)  # slots decide
     assert len(await world.claim_jobs(worker, 1_000)) == 51
     await world.queue("wary", rate_limit=6_000, rate_limit_burst=1, rate_limit_algorithm="adaptive")
     await world.enqueue_many(200, "wary")
@@ -317,3 +318,47 @@ async def test_a_job_that_is_claimed_meanwhile_is_looked_at_again(world: World, 
 
     monkeypatch.setattr(engine, "_jobs", slow)
     assert await codes(world, job) == ["running"]
+
+
+async def test_only_workers_that_would_take_it_now_have_a_say_in_what_goes_first(world: World) -> None:
+    """One that is gone, one that stops and one with a choice of queues hold up nothing that an idle one would take."""
+    await world.queue("urgent", priority=9)
+    gone = await world.worker(queues=("default", "urgent"), lease=5)
+    stops = await world.worker(queues=("default", "urgent"))
+    await world.worker(queues=("default",))
+    await world.enqueue_many(5, "urgent")
+    job = await world.enqueue("default")
+    assert await codes(world, job) == ["next"]  # the last of them takes it at once
+    first = await world.worker(queues=("default", "urgent"), max_concurrent_jobs=100)
+    assert await codes(world, job) == ["next"]
+    world.clock.advance(6)
+    for worker in await world.engine.workers([FIRST_PROJECT]):
+        if worker.incarnation not in (gone.incarnation, stops.incarnation, first.incarnation):
+            await world.engine.deregister(worker.incarnation)
+    await world.engine.renew(stops.incarnation, 1e6, Sample(stopping=True))
+    assert await codes(world, job) == ["other_queues"]
+    await world.engine.deregister(first.incarnation)
+    await world.worker(queues=("default",))
+    assert await codes(world, job) == ["next"]
+
+
+async def test_a_worker_that_called_itself_unhealthy_stays_so_when_it_is_silent(world: World) -> None:
+    worker = await world.worker(lease=3_600)
+    await world.engine.renew(worker.incarnation, 3_600, Sample(healthy=False))
+    world.clock.advance(60)
+    job = await world.enqueue("default")
+    assert await codes(world, job) == ["unhealthy"]
+    assert await world.claim_jobs(worker) == []
+
+
+async def test_nothing_is_about_to_fail_in_a_paused_queue(world: World) -> None:
+    queue = await world.queue("mail")
+    worker = await world.worker()
+    job = await world.enqueue("mail")
+    await world.finish((await world.claim_one(worker)).fence, Skip("not mine"))
+    await world.pause(queue)
+    found = await explain(world, job)
+    assert [reason.code for reason in found.reasons] == ["paused", "skipped"]
+    assert "fail" not in found.reasons[1].text
+    await world.engine.expire(10)
+    assert await world.status(job) is JobStatus.PENDING

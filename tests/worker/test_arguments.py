@@ -1,6 +1,8 @@
 """Typed arguments: refused where they are enqueued, and again before the handler runs."""
 
 import functools
+import tracemalloc
+from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
@@ -72,7 +74,7 @@ def test_many_calls_are_the_same_payloads_as_one_by_one(forge: TaskForge) -> Non
         (now, Colour.RED, "x", 1),
         (float("nan"), None, "x"),
         (now, None, "\ud800"),
-        (now, None, msgspec.UNSET),
+        (now, Colour.RED, msgspec.UNSET),
         (now, Colour.RED, msgspec.Raw(b'"x"},{"when":"2030-01-01T00:00:00Z","colour":"red","text":"y"')),
     ]:
         with pytest.raises(Invalid) as alone:
@@ -80,6 +82,24 @@ def test_many_calls_are_the_same_payloads_as_one_by_one(forge: TaskForge) -> Non
         with pytest.raises(Invalid) as among:
             typed.handler.encode_many([(now, Colour.RED, "x"), wrong])
         assert str(among.value) == str(alone.value)
+
+
+def test_many_large_calls_are_not_all_held_several_times(forge: TaskForge) -> None:
+    @forge.job()
+    async def store(text: str) -> None: ...
+
+    calls = [("x" * 50_000,)] * 600
+
+    def peak(work: Callable[[], list[bytes]]) -> int:
+        tracemalloc.start()
+        try:
+            assert len(work()) == len(calls)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    alone = peak(lambda: [store.handler.encode(one, {}) for one in calls])
+    assert peak(lambda: store.handler.encode_many(calls)) < 1.5 * alone
 
 
 async def test_wrong_arguments_are_refused_at_enqueue_and_say_how_to_call(forge: TaskForge) -> None:

@@ -124,13 +124,12 @@ class Service:
             if taken > most_megabytes and self.stopping_since is None:
                 self.stop(f"memory is at {taken:.0f} MB, more than {most_megabytes} MB")
 
-    async def watch_supervisor(self) -> None:
+    async def watch_supervisor(self, pid: int) -> None:
         """Stops with it, also when it was killed: nobody else would restart this process, or stop it."""
-        pid = os.getppid()
         while True:
-            await asyncio.sleep(SUPERVISOR_LOOK_SECONDS)
             if has_left(pid) and self.stopping_since is None:
                 self.stop("the supervisor is gone")
+            await asyncio.sleep(SUPERVISOR_LOOK_SECONDS)
 
     def leave(self, status: int) -> int:
         """The exit status; but what cannot be stopped, a thread or a handler, would hold the interpreter for as long as it runs."""

@@ -39,6 +39,7 @@ def worker(
     store: Store = STORE,
 ) -> int:
     """Run an app's jobs until stopped. SIGTERM or Ctrl-C lets running jobs finish within the grace time; twice stops at once."""
+    supervisor = os.environ.pop(SUPERVISOR, None)  # nothing further down is its child
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LINE)
     rules.integer("--slots", slots, 1, MOST_SLOTS)
     rules.integer("--processes", processes, 1, MOST_PROCESSES)
@@ -46,7 +47,7 @@ def worker(
     forge = load(app, store)
     if processes > 1:
         return _supervise(processes, name, max_memory_mb)
-    return run(_work(forge, slots, wanted, name, max_jobs, max_memory_mb, store))
+    return run(_work(forge, slots, wanted, name, max_jobs, max_memory_mb, supervisor, store))
 
 
 def _supervise(processes: int, name: str | None, max_memory_mb: int | None) -> int:
@@ -79,14 +80,14 @@ async def _work(
     name: str | None,
     max_jobs: int | None,
     max_memory_mb: int | None,
+    supervisor: str | None,
     store: Store,
 ) -> int:
     async with connected(forge, slots=slots, queues=queues, name=name, max_jobs=max_jobs) as service:
         types = ", ".join(forge.registry.types() or ()) or "no job types: decorate a function with @forge.job()"
         logger.info("worker %s on %s with %d slots runs %s", service.worker.name, masked(forge.settings.url), slots, types)
         beside = [service.watch_memory(max_memory_mb)] if max_memory_mb is not None else []
-        # Only a supervisor's own child ends with it, not what inherits its environment further down.
-        beside += [service.watch_supervisor()] if os.environ.get(SUPERVISOR) == str(os.getppid()) else []
+        beside += [service.watch_supervisor(int(supervisor))] if supervisor is not None else []
         await service.run(*beside)
         done = service.worker.executor.done
         logger.info("stopped in %.1f s after %s jobs", service.stop_took, f"{done:,}")

@@ -120,7 +120,7 @@ class RemoteEngine:
             return []
         slices = [wanted[start : start + about_jobs.MOST_IDS] for start in range(0, len(wanted), about_jobs.MOST_IDS)]
         answers = await _side_by_side(lambda some: self._send(about_jobs.get_jobs(some)), slices)
-        return [job for found in answers for job in found]
+        return [job for some, found in zip(slices, answers, strict=True) for job in found if job.id in some]
 
     async def list_jobs(self, projects: Sequence[int], wanted: JobFilter, page: Page) -> list[Job]:
         return await self._send(about_jobs.list_jobs(wanted, page))

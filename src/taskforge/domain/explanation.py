@@ -1,7 +1,7 @@
 """Why a job is not running: what claims go by, put into words. Reasons name no workers: not everyone who sees jobs may see them."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Self
 from uuid import UUID
@@ -12,7 +12,7 @@ from taskforge.domain.eligibility import Hindrance
 from taskforge.domain.job import Job, JobStatus
 from taskforge.domain.limiter import Bucket, BucketState, foresee
 from taskforge.domain.queue import Queue
-from taskforge.domain.worker import SILENT_AFTER_SECONDS, Worker, WorkerStatus
+from taskforge.domain.worker import Worker
 
 MOST_AHEAD = 10_000
 MOST_WORKERS = 100
@@ -49,7 +49,7 @@ class Rate(msgspec.Struct, frozen=True):
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """Where a pending job stands, as only the store can tell."""
 
-    ready_seconds: float = 0.0  # since it became ready
+    ready_seconds: float = 0.0  # since it became ready for the first time, or was placed anew
     ahead: int = 0  # jobs of its queue that are taken first; those that no worker of this job takes do not count
     elsewhere: int = 0  # the same, of other queues that its workers serve
     running: int = 0  # jobs of its queue, where it limits them
@@ -127,7 +127,7 @@ def _processing(job: Job, online: Sequence[Worker], now: datetime) -> Explanatio
 
 
 def _scheduled(job: Job, queue: Queue, online: Sequence[Verdict], standing: Standing, now: datetime) -> Explanation:
-    candidates = _candidates(job, queue, online, standing, now)
+    candidates = _candidates(job, queue, online, standing)
     later = [*_paused(queue), *(one for one in _without_worker(job, queue, candidates) if one.code != "busy")]
     due = job.scheduled_for
     left = 0.0 if due is None else (due - now).total_seconds()
@@ -138,12 +138,12 @@ def _scheduled(job: Job, queue: Queue, online: Sequence[Verdict], standing: Stan
         reason = Reason("retry", f"attempt {job.attempt_count + 1} of {job.max_attempts} is due in {lasting(max(0.0, left))}", due)
     else:
         reason = Reason("scheduled", f"it is due in {lasting(max(0.0, left))}", due)
-    expected = due if not later and left >= 0 else None
+    expected = due if not later and left >= 0 and not queue.settings.is_gated else None
     return Explanation(job.id, job.status, (reason, *later), _listed(candidates), len(online), None, expected)
 
 
 def _pending(job: Job, queue: Queue, online: Sequence[Verdict], standing: Standing, now: datetime) -> Explanation:
-    candidates = _candidates(job, queue, online, standing, now)
+    candidates = _candidates(job, queue, online, standing)
     reasons = [
         *_time_is_over(standing, now),
         *_paused(queue),
@@ -156,22 +156,29 @@ def _pending(job: Job, queue: Queue, online: Sequence[Verdict], standing: Standi
     if not reasons:
         reasons = [_next(standing)]
         expected = now if standing.ready_seconds <= LONG_SECONDS else None
-    elif standing.rate is not None and codes <= {"rate_limit", "behind"}:
+    elif _rate_alone_decides(queue, standing, codes):
+        assert standing.rate is not None
         expected = now + timedelta(seconds=standing.rate.turn)
     return Explanation(job.id, job.status, tuple(reasons), _listed(candidates), len(online), standing.ahead, expected)
+
+
+def _rate_alone_decides(queue: Queue, standing: Standing, codes: set[str]) -> bool:
+    unlimited, counted = queue.settings.max_concurrent_jobs is None, standing.ahead < MOST_AHEAD
+    return "rate_limit" in codes <= {"rate_limit", "behind"} and unlimited and counted
 
 
 def _next(standing: Standing) -> Reason:
     if standing.ready_seconds <= LONG_SECONDS:
         return Reason("next", "nothing stands in its way: it is next")
-    text = f"it is next, after {lasting(standing.ready_seconds)}; should it stay so, what runs on its workers holds them up"
+    ago = lasting(standing.ready_seconds)
+    text = f"it is next, and was first ready {ago} ago; should it stay so, what runs on its workers holds them up"
     return Reason("waiting", text)
 
 
-def _candidates(job: Job, queue: Queue, online: Sequence[Verdict], standing: Standing, now: datetime) -> list[Candidate]:
+def _candidates(job: Job, queue: Queue, online: Sequence[Verdict], standing: Standing) -> list[Candidate]:
     made = []
     for worker, hindrance in online:
-        stands = hindrance or _now_hindered(worker, standing, now)
+        stands = hindrance or hindrance_now(worker, standing.skipped)
         slots = f"{worker.active_jobs:,} of {worker.max_concurrent_jobs:,} slots are taken"
         if stands is None:
             text = f"would take it; {slots}"
@@ -185,13 +192,13 @@ def _candidates(job: Job, queue: Queue, online: Sequence[Verdict], standing: Sta
     return made
 
 
-def _now_hindered(worker: Worker, standing: Standing, now: datetime) -> Hindrance | None:
-    if worker.id in standing.skipped:
+def hindrance_now(worker: Worker, skipped: Collection[UUID]) -> Hindrance | None:
+    """What keeps a worker that may take a job from it just now."""
+    if worker.id in skipped:
         return Hindrance.SKIPPED
     if worker.drain_mode:
         return Hindrance.DRAINING
-    silent = worker.last_heartbeat is not None and (now - worker.last_heartbeat).total_seconds() > SILENT_AFTER_SECONDS
-    if worker.status is WorkerStatus.UNHEALTHY and not silent:  # one that is silent may claim all the same
+    if not worker.healthy:
         return Hindrance.UNHEALTHY
     return Hindrance.BUSY if worker.active_jobs >= worker.max_concurrent_jobs else None
 
@@ -230,7 +237,8 @@ def _without_worker(job: Job, queue: Queue, candidates: Sequence[Candidate]) -> 
         taken, slots = sum(one.active_jobs for one in able), sum(one.max_concurrent_jobs for one in able)
         return [Reason("busy", f"every worker that may take it is busy: {taken:,} of {slots:,} slots are taken")]
     if {one.hindrance for one in candidates if one.hindrance in _WILLING} == {Hindrance.SKIPPED}:
-        return [Reason("skipped", "every worker that could take it has skipped it: it is about to fail")]
+        fails = ": it is about to fail" if queue.is_active else ""
+        return [Reason("skipped", f"every worker that could take it has skipped it{fails}")]
     kinds = Counter(Hindrance(one.hindrance) for one in candidates if one.hindrance is not None)
     said = {kind: _SHORT[kind].format(job=job, queue=queue) for kind in kinds}
     code = next(iter(kinds)).value if len(kinds) == 1 else "no_able_worker"

@@ -57,7 +57,7 @@ class Registered(Answer, frozen=True, kw_only=True):
     heartbeat_seconds: float
 
 
-class Heartbeat(Body, frozen=True, kw_only=True):
+class Heartbeat(Body, frozen=True, kw_only=True, omit_defaults=True):
     incarnation: UUID
     cpu_percent: float | None = None
     memory_bytes: int | None = None

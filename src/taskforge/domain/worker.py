@@ -90,6 +90,7 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     last_heartbeat: datetime | None
     registered_at: datetime
     updated_at: datetime
+    healthy: bool = True  # as it said itself, which is what claims go by
 
     @property
     def mark(self) -> str:

@@ -157,11 +157,15 @@ class Catalog:
             self._open[taker.incarnation] = found
         return found
 
+    def tier(self, lane: Lane) -> int:
+        """Lower ones go first."""
+        return 99 - (self.queues[lane.queue].priority * 10 + lane.priority)
+
     def opened(self, lane: Lane) -> OpenLane:
         queue = self.queues[lane.queue]
         return OpenLane(
             number=lane.number,
-            tier=99 - (queue.priority * 10 + lane.priority),
+            tier=self.tier(lane),
             queue=queue.number,
             queue_name=queue.name,
             job_type=lane.job_type,

@@ -1,15 +1,17 @@
 """What both engines need to explain a job that waits: who may take it, and which lanes go first."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from datetime import datetime
 from uuid import UUID
 
 import msgspec
 
 from taskforge.domain.eligibility import Hindrance
+from taskforge.domain.explanation import Verdict, hindrance_now
 from taskforge.domain.worker import Worker
 from taskforge.storage.catalog import Catalog, Lane, Taker, taker_of
 
-Verdicts = list[tuple[Worker, Hindrance | None]]
+MOST_KINDS = 100
 
 
 class Before(msgspec.Struct, frozen=True):
@@ -21,23 +23,44 @@ class Before(msgspec.Struct, frozen=True):
     beside_elsewhere: list[int]
 
 
-def verdicts(catalog: Catalog, lane: Lane | None, workers: Sequence[Worker]) -> Verdicts:
+def verdicts(catalog: Catalog, lane: Lane | None, workers: Sequence[Worker]) -> list[Verdict]:
     return [(worker, None if lane is None else catalog.hindrance(taker_of(worker), lane)) for worker in workers]
 
 
-def lanes_before(catalog: Catalog, lane: Lane, given: Verdicts) -> Before:
-    """What none of its workers takes holds up nothing, nor does another queue that is paused. Whether one with a limit does, a
-    claim alone can tell: it is left out."""
-    takers = _different(catalog, [taker_of(worker) for worker, hindrance in given if hindrance is None])
-    tier = catalog.opened(lane).tier
+def rivals(catalog: Catalog, lane: Lane) -> list[int]:
+    """Lanes that could go before this one, this one among them. Other queues that are paused cannot; whether those with a limit
+    do a claim alone can tell, and they are left out."""
+    tier = catalog.tier(lane)
+    return [
+        other.number
+        for other in catalog.lanes.values()
+        if other.project == lane.project and (other.queue == lane.queue or _is_open(catalog, other)) and catalog.tier(other) <= tier
+    ]
+
+
+def lanes_before(
+    catalog: Catalog, lane: Lane, occupied: Collection[int], given: Sequence[Verdict], skipped: Collection[UUID], now: datetime
+) -> Before:
+    """Of the rivals that hold jobs those that every worker takes first that would take this job now, or once it is no longer busy:
+    what one of them leaves alone holds up nothing."""
+    takers = _different(catalog, _ready(given, skipped, now))
+    tier = catalog.tier(lane)
     found: tuple[list[int], list[int], list[int], list[int]] = ([], [], [], [])
-    for other in catalog.lanes.values():
-        its_tier, elsewhere = catalog.opened(other).tier, other.queue != lane.queue
-        if other.project != lane.project or its_tier > tier or (elsewhere and not _is_open(catalog, other)):
-            continue
-        if any(catalog.hindrance(taker, other) is None for taker in takers) or not (takers or elsewhere):
-            found[2 * elsewhere + (its_tier == tier)].append(other.number)
+    for other in map(catalog.lanes.__getitem__, occupied):
+        elsewhere = other.queue != lane.queue
+        if all(catalog.hindrance(taker, other) is None for taker in takers) and (takers or not elsewhere):
+            found[2 * elsewhere + (catalog.tier(other) == tier)].append(other.number)
     return Before(*found)
+
+
+def _ready(given: Sequence[Verdict], skipped: Collection[UUID], now: datetime) -> list[Taker]:
+    able = [
+        (worker, hindrance_now(worker, skipped)) for worker, hindrance in given if hindrance is None and worker.lease_until > now
+    ]
+    for state in (None, Hindrance.BUSY):
+        if takers := [taker_of(worker) for worker, hindrance in able if hindrance is state]:
+            return takers
+    return []
 
 
 def _is_open(catalog: Catalog, lane: Lane) -> bool:
@@ -46,7 +69,7 @@ def _is_open(catalog: Catalog, lane: Lane) -> bool:
 
 
 def _different(catalog: Catalog, takers: Sequence[Taker]) -> list[Taker]:
-    """One of each kind: a thousand workers of one fleet are one."""
+    """One of each kind, as a thousand workers of one fleet are one; of very many kinds some."""
     assigned: dict[UUID, set[UUID]] = {}
     for (queue, worker), assignment in catalog.assignments.items():
         if assignment.is_active:
@@ -55,4 +78,4 @@ def _different(catalog: Catalog, takers: Sequence[Taker]) -> list[Taker]:
     for taker in takers:
         offers = msgspec.json.encode([taker.capabilities, taker.worker_type, taker.role], order="deterministic")
         kinds[taker.queues, taker.types, offers, frozenset(assigned.get(taker.worker, ()))] = taker
-    return list(kinds.values())
+    return list(kinds.values())[:MOST_KINDS]

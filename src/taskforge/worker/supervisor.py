@@ -54,7 +54,8 @@ class Supervisor:
             process = await asyncio.create_subprocess_exec(*self._command, start_new_session=True)
             self._alive[slot] = process
             if self._stop.is_set():  # which it was too early to be told
-                process.send_signal(signal.SIGTERM)
+                with contextlib.suppress(ProcessLookupError):
+                    process.send_signal(signal.SIGTERM)
             logger.info("worker process %d started", process.pid)
             code = await process.wait()
             del self._alive[slot]

@@ -187,6 +187,7 @@ def worker(row: asyncpg.Record, now: datetime) -> Worker:
         last_heartbeat=heard,
         registered_at=row["registered_at"],
         updated_at=row["updated_at"],
+        healthy=row["healthy"],
     )
 
 

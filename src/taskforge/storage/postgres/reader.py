@@ -9,14 +9,14 @@ import asyncpg
 
 from taskforge.domain.errors import EventsGone, NotFound, nearest
 from taskforge.domain.execution import Execution
-from taskforge.domain.explanation import MOST_AHEAD, Explanation, Rate, Standing, explain
+from taskforge.domain.explanation import MOST_AHEAD, Explanation, Rate, Standing, Verdict, explain
 from taskforge.domain.ids import fence_of, job_of, last_fence_of
 from taskforge.domain.job import Job, JobStatus
 from taskforge.domain.log import Level, Line
 from taskforge.domain.query import Event, Events, JobFilter, Page, check_filter, check_page, event_position
 from taskforge.domain.queue import Queue
 from taskforge.storage.catalog import Catalog
-from taskforge.storage.explaining import Verdicts, lanes_before, verdicts
+from taskforge.storage.explaining import lanes_before, rivals, verdicts
 from taskforge.storage.postgres import codec
 from taskforge.storage.postgres.assigner import Assigner
 from taskforge.storage.postgres.connections import Connection
@@ -33,7 +33,7 @@ class Seen(NamedTuple):
 
     job: Job
     queue: Queue
-    given: Verdicts
+    given: list[Verdict]
     row: asyncpg.Record | None  # in ready
     ahead: int  # jobs of its queue that go first
     elsewhere: int  # and of others
@@ -56,14 +56,18 @@ class Reader(Assigner):
             found = await self._jobs(connection, list(projects), ids)
         return [found[job] for job in ids if job in found]
 
-    async def _jobs(self, connection: Connection, projects: list[int], jobs: list[UUID]) -> dict[UUID, Job]:
+    async def _jobs(
+        self, connection: Connection, projects: list[int], jobs: list[UUID], catalog: Catalog | None = None
+    ) -> dict[UUID, Job]:
         rows = await connection.fetch(
             self.in_schema("select * from taskforge.jobs_now where id = any ($1::uuid[]) and project = any ($2::int[])"),
             jobs,
             projects,
         )
-        catalog = await self.read_catalog(connection) if rows else None
-        return {} if catalog is None else {row["id"]: codec.job(row, catalog) for row in rows}
+        if not rows:
+            return {}
+        known = catalog or await self.read_catalog(connection)
+        return {row["id"]: codec.job(row, known) for row in rows}
 
     async def executions(self, projects: Sequence[int], job: UUID) -> list[Execution]:
         rows = await self.read(projects, "executions", job, list(projects))
@@ -129,16 +133,19 @@ class Reader(Assigner):
     async def _look(self, projects: Sequence[int], job: UUID) -> Seen:
         now, ahead, elsewhere = await self.now(), 0, 0
         async with self.reading(projects) as connection:
-            found = await self._jobs(connection, list(projects), [job])
+            catalog = await self.read_catalog(connection)
+            found = await self._jobs(connection, list(projects), [job], catalog)
             if not found:
                 raise NotFound("job", str(job))
-            catalog = await self.read_catalog(connection)
             queue, lane = catalog.place_of(found[job])
             listed = await connection.fetch(self.sql("workers"), [found[job].project], self.bound_now())
             given = verdicts(catalog, lane, [codec.worker(worker, worker["now"]) for worker in listed])
             row = await connection.fetchrow(self.in_schema(_READY), job, last_fence_of(job))
             if row is not None and lane is not None:
-                before, place = lanes_before(catalog, lane, given), (row["turn"], row["fence"], now, MOST_AHEAD)
+                rows = await connection.fetch(self.sql("occupied"), rivals(catalog, lane))
+                occupied, skipped = [one["number"] for one in rows], row["skipped"] or ()
+                before = lanes_before(catalog, lane, occupied, given, skipped, now)
+                place = row["turn"], row["fence"], now, MOST_AHEAD
                 ahead = await connection.fetchval(self.sql("ahead"), before.better, before.beside, *place)
                 others = before.better_elsewhere, before.beside_elsewhere
                 elsewhere = await connection.fetchval(self.sql("ahead"), *others, *place)

@@ -267,4 +267,5 @@ def worker(row: Any, now: int) -> Worker:
         last_heartbeat=maybe_moment(heard),
         registered_at=moment(row["registered_at"]),
         updated_at=moment(row["updated_at"]),
+        healthy=bool(row["healthy"]),
     )

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from taskforge.domain.errors import EventsGone, NotFound
 from taskforge.domain.execution import Execution
-from taskforge.domain.explanation import MOST_AHEAD, Explanation, Rate, Standing
+from taskforge.domain.explanation import MOST_AHEAD, Explanation, Rate, Standing, Verdict
 from taskforge.domain.explanation import explain as explained
 from taskforge.domain.ids import fence_of, last_fence_of, uuid_from_bytes
 from taskforge.domain.job import Job
@@ -16,7 +16,7 @@ from taskforge.domain.query import Event, Events, QueueStats, event_position
 from taskforge.domain.queue import Queue
 from taskforge.storage.catalog import Lane
 from taskforge.storage.engine import Lapsed
-from taskforge.storage.explaining import Verdicts, lanes_before, verdicts
+from taskforge.storage.explaining import lanes_before, rivals, verdicts
 from taskforge.storage.sqlite import codec
 from taskforge.storage.sqlite.codec import SECOND
 from taskforge.storage.sqlite.gates import count_running, state_of
@@ -81,10 +81,12 @@ def explain(snapshot: Snapshot, projects: Sequence[int], job: UUID) -> Explanati
 
 
 def _standing(
-    snapshot: Snapshot, lane: Lane, given: Verdicts, turn: int, fence: bytes, until: int | None, skipped: str | None
+    snapshot: Snapshot, lane: Lane, given: Sequence[Verdict], turn: int, fence: bytes, until: int | None, skipped: str | None
 ) -> Standing:
     catalog, now = snapshot.keeper.current(), snapshot.now
-    before, settings = lanes_before(catalog, lane, given), catalog.queues[lane.queue].settings
+    unwilling, settings = frozenset(map(UUID, codec.texts(skipped) or ())), catalog.queues[lane.queue].settings
+    occupied = [number for (number,) in snapshot.execute(sql("occupied"), (codec.json(rivals(catalog, lane)),))]
+    before = lanes_before(catalog, lane, occupied, given, unwilling, codec.moment(now))
 
     def count(better: list[int], beside: list[int]) -> int:
         arguments = (codec.json(better), codec.json(beside), turn, fence, now, MOST_AHEAD)
@@ -101,7 +103,7 @@ def _standing(
         running=count_running(snapshot.execute, lane.queue) if settings.is_gated else 0,
         rate=rate,
         until=codec.maybe_moment(until),
-        skipped=frozenset(map(UUID, codec.texts(skipped) or ())),
+        skipped=unwilling,
     )
 
 

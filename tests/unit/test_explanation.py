@@ -1,0 +1,115 @@
+"""When a start can be foretold, and when not."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from taskforge.domain.explanation import MOST_AHEAD, Rate, Standing, explain, lasting
+from taskforge.domain.job import Job, JobStatus
+from taskforge.domain.queue import Queue, QueueSettings
+from taskforge.domain.worker import Worker, WorkerStatus
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+def queue(**settings: Any) -> Queue:
+    return Queue(
+        id=UUID(int=1),
+        number=1,
+        project=1,
+        name="mail",
+        description="",
+        priority=0,
+        settings=QueueSettings.parse(settings),
+        is_active=True,
+        version=1,
+        created_at=NOW,
+        updated_at=NOW,
+    )
+
+
+def job(status: JobStatus = JobStatus.PENDING, **facts: Any) -> Job:
+    return Job(
+        id=UUID(int=2),
+        project=1,
+        queue="mail",
+        queue_id=UUID(int=1),
+        job_type="send",
+        status=status,
+        priority=0,
+        attempt_count=0,
+        max_attempts=3,
+        epoch=0,
+        crash_count=0,
+        payload=None,
+        created_at=NOW,
+        **facts,
+    )
+
+
+WORKER = Worker(
+    id=UUID(int=3),
+    incarnation=UUID(int=4),
+    project=1,
+    name="anna",
+    worker_type="general",
+    role=None,
+    status=WorkerStatus.ONLINE,
+    capabilities={},
+    queues=None,
+    types=None,
+    max_concurrent_jobs=1,
+    drain_mode=False,
+    active_jobs=0,
+    version="",
+    host="",
+    pid=None,
+    cpu_percent=None,
+    memory_bytes=None,
+    lease_until=NOW + timedelta(seconds=10),
+    last_heartbeat=NOW,
+    registered_at=NOW,
+    updated_at=NOW,
+)
+
+
+@pytest.mark.parametrize(
+    ("settings", "standing", "seconds"),
+    [
+        ({}, Standing(), 0),
+        ({}, Standing(ready_seconds=11), None),
+        ({}, Standing(ahead=1), None),
+        ({}, Standing(elsewhere=1), None),
+        ({"rate_limit": 60}, Standing(ahead=50, rate=Rate(0.5, 50.5, 1)), 50.5),
+        ({"rate_limit": 60}, Standing(ahead=50, rate=Rate(0, 0, 1)), None),  # as many as are gathered: then slots decide
+        ({"rate_limit": 60}, Standing(ahead=MOST_AHEAD, rate=Rate(0.5, 10_000.5, 1)), None),  # there may be many more
+        ({"rate_limit": 60}, Standing(ahead=50, elsewhere=1, rate=Rate(0.5, 50.5, 1)), None),
+        ({"rate_limit": 60, "max_concurrent_jobs": 5}, Standing(ahead=50, rate=Rate(0.5, 50.5, 1)), None),
+    ],
+)
+def test_a_start_is_foretold_only_where_it_follows(settings: dict[str, Any], standing: Standing, seconds: float | None) -> None:
+    found = explain(job(), queue(**settings), [(WORKER, None)], standing, NOW)
+    assert found.expected_start == (None if seconds is None else NOW + timedelta(seconds=seconds))
+
+
+def test_a_scheduled_job_starts_when_it_is_due_unless_its_queue_has_limits() -> None:
+    due = NOW + timedelta(seconds=5)
+    scheduled = job(JobStatus.SCHEDULED, scheduled_for=due)
+    assert explain(scheduled, queue(), [(WORKER, None)], Standing(), NOW).expected_start == due
+    assert explain(scheduled, queue(rate_limit=1), [(WORKER, None)], Standing(), NOW).expected_start is None
+    assert explain(scheduled, queue(), [], Standing(), NOW).expected_start is None
+
+
+def test_durations_are_said_as_one_would() -> None:
+    assert [lasting(seconds) for seconds in (0.04, 9.96, 75, 119, 120, 7_199, 7_200, 200_000)] == [
+        "0.0 s",
+        "10.0 s",
+        "75 s",
+        "119 s",
+        "2 min",
+        "120 min",
+        "2 h",
+        "2 days",
+    ]
