@@ -120,7 +120,8 @@ async def kill_again_and_again(kind: str, target: str, kills: int) -> None:
         await engine.change_queue(1, CreateQueue(name="default"))
         for number in range(kills):
             await asyncio.to_thread(live_and_die, kind, target, f"load-{number}", history, dice)
-            assert await history.losses(engine) == []
+            if number % max(1, kills // 20) == 0:  # of all that was ever told: after each of many it would take hours
+                assert await history.losses(engine) == []
         await finish_everything(engine)
         assert await history.losses(engine) == []
     finally:
