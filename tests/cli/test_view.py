@@ -8,10 +8,11 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from taskforge.cli.moments import ago, instant, seconds, span
+from taskforge.cli.moments import ago, instant, seconds
 from taskforge.cli.snapshot import Snapshot
 from taskforge.cli.terminal import table
 from taskforge.cli.view import Heading, Line, draw
+from taskforge.domain.durations import span
 from taskforge.domain.errors import Invalid
 from taskforge.domain.ids import IdMint
 from taskforge.domain.job import ErrorInfo, Job, JobStatus

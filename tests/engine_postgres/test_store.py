@@ -420,3 +420,27 @@ async def test_text_that_no_column_can_hold_is_refused_in_words(engine: Postgres
     [job] = await engine.claim(Claim(worker.incarnation, 1))
     with pytest.raises(Invalid, match="use valid Unicode text without NUL"):
         await engine.finish([Finish(job.fence, Cancel(odd))])
+
+
+# --- A job that moves while it is looked at ---
+
+
+async def test_a_job_that_is_claimed_between_two_statements_is_explained_anew(
+    engine: PostgresEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = await engine.register(1, NewWorker(name="able", types=("send",)), 60)
+    await engine.register(1, NewWorker(name="other", types=("other",)), 60)
+    [inserted] = await engine.insert(1, [new_job("emails", "send")])
+    assert isinstance(inserted, Inserted)
+    right, claimed = engine._jobs, []
+
+    async def slow(*arguments: Any) -> Any:
+        found = await right(*arguments)
+        if not claimed:
+            claimed.extend(await engine.claim(Claim(worker.incarnation, 1)))
+        return found
+
+    monkeypatch.setattr(engine, "_jobs", slow)
+    found = await engine.explain([1], inserted.job)
+    assert len(claimed) == 1
+    assert [reason.code for reason in found.reasons] == ["running"]

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from taskforge.domain.explanation import MOST_AHEAD, Rate, Standing, explain, lasting
+from taskforge.domain.explanation import MOST_AHEAD, Rate, Standing, explain
 from taskforge.domain.job import Job, JobStatus
 from taskforge.domain.queue import Queue, QueueSettings
 from taskforge.domain.worker import Worker, WorkerStatus
@@ -100,16 +100,3 @@ def test_a_scheduled_job_starts_when_it_is_due_unless_its_queue_has_limits() -> 
     assert explain(scheduled, queue(), [(WORKER, None)], Standing(), NOW).expected_start == due
     assert explain(scheduled, queue(rate_limit=1), [(WORKER, None)], Standing(), NOW).expected_start is None
     assert explain(scheduled, queue(), [], Standing(), NOW).expected_start is None
-
-
-def test_durations_are_said_as_one_would() -> None:
-    assert [lasting(seconds) for seconds in (0.04, 9.96, 75, 119, 120, 7_199, 7_200, 200_000)] == [
-        "0.0 s",
-        "10.0 s",
-        "75 s",
-        "119 s",
-        "2 min",
-        "120 min",
-        "2 h",
-        "2 days",
-    ]

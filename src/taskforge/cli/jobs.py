@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.text import Text
 
 from taskforge.cli import shapes
-from taskforge.cli.moments import span
 from taskforge.cli.selection import SELECTION, Selection
 from taskforge.cli.store import STORE, Store, job_id, opened
 from taskforge.cli.terminal import STYLES, clock, console, emit, status, table
+from taskforge.domain.durations import span
 from taskforge.domain.errors import NotFound
 from taskforge.domain.execution import Execution
 from taskforge.domain.job import ErrorInfo, Job, JobStatus

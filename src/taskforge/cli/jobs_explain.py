@@ -8,9 +8,9 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.text import Text
 
-from taskforge.cli.moments import span
 from taskforge.cli.store import STORE, Store, job_id, opened
 from taskforge.cli.terminal import clock, console, emit, status, table
+from taskforge.domain.durations import span
 from taskforge.domain.errors import NotFound
 from taskforge.domain.explanation import Explanation, Reason
 from taskforge.domain.job import Job, JobStatus

@@ -32,15 +32,3 @@ def ago(field: str, text: str) -> datetime:
         return instant(field, text)
     except Invalid:
         raise Invalid(field, f"is {text!r}", "use how long ago (15m, 2h, 3d) or a date and time (2026-05-01T09:30)") from None
-
-
-def span(length: float | None) -> str:
-    """A duration at a glance."""
-    if length is None:
-        return ""
-    if length < 1:
-        return f"{length * 1000:.0f} ms"
-    for most, unit, size in ((90, "s", 1), (5_400, "m", 60), (129_600, "h", 3_600)):
-        if length < most:
-            return f"{length / size:.{1 if length < 10 else 0}f} {unit}"
-    return f"{length / 86_400:.1f} d"

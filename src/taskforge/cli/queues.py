@@ -8,9 +8,9 @@ from cyclopts import App, Parameter
 from rich.text import Text
 
 from taskforge.cli import shapes
-from taskforge.cli.moments import span
 from taskforge.cli.store import STORE, Store, find_queue, opened
 from taskforge.cli.terminal import console, emit, status, table
+from taskforge.domain.durations import span
 from taskforge.domain.errors import Invalid
 from taskforge.domain.query import QueueStats
 from taskforge.domain.queue import CreateQueue, Queue, QueueSettings, UpdateQueue

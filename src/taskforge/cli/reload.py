@@ -13,6 +13,7 @@ from rich.console import Console
 
 from taskforge.cli.application import check_module
 from taskforge.cli.failure import CommandError
+from taskforge.worker.parent import heard
 
 LOOK_SECONDS = 0.4
 _OF_THE_TERMINAL = (signal.SIGINT, signal.SIGHUP)
@@ -36,9 +37,8 @@ def folder_of(reference: str) -> Path:
 def reload_on_change(command: Sequence[str], folder: Path, *, seconds: float | None, grace: float) -> int:
     """Until interrupted. Signals are passed on, so the child ignores what a terminal sends to both."""
     told: list[int] = []
-    for number in (signal.SIGTERM, *_OF_THE_TERMINAL):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup: a terminal that closes is no wish to stop
-            signal.signal(number, lambda number, _: told.append(number))
+    for number in heard():
+        signal.signal(number, lambda number, _: told.append(number))
     until = None if seconds is None else time.monotonic() + seconds
     say = Console(stderr=True, highlight=False).print
     while True:

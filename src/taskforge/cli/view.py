@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from taskforge.cli.jobs import note
-from taskforge.cli.moments import span
 from taskforge.cli.snapshot import Snapshot
 from taskforge.cli.terminal import STYLES, status
+from taskforge.domain.durations import span
 from taskforge.domain.job import Job, JobStatus
 from taskforge.domain.worker import Worker
 

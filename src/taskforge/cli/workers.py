@@ -5,9 +5,9 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from taskforge.cli import shapes
-from taskforge.cli.moments import span
 from taskforge.cli.store import STORE, Store, find_worker, opened
 from taskforge.cli.terminal import console, emit, status, table
+from taskforge.domain.durations import span
 from taskforge.domain.worker import UpdateWorker, WorkerStatus
 
 app = App(name="workers", help="List and drain workers.")

@@ -29,7 +29,6 @@ from taskforge.domain.log import Level, Line
 from taskforge.domain.query import JobFilter, Page
 
 MOST_JOBS = 10_000
-MOST_IDS = 100
 MOST_BYTES = 7 * 1024 * 1024  # the server takes 8 MiB
 KEY_HEADER = "Idempotency-Key"
 

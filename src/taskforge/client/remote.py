@@ -23,7 +23,7 @@ from taskforge.domain.explanation import Explanation
 from taskforge.domain.job import Claimed, Inserted, Job, NewJob, Refused
 from taskforge.domain.log import Level, Line, NewLine
 from taskforge.domain.outcome import Finish, Lost
-from taskforge.domain.query import Events, JobFilter, Page, QueueStats, WorkerTotals
+from taskforge.domain.query import MOST_IDS, Events, JobFilter, Page, QueueStats, WorkerTotals
 from taskforge.domain.queue import DeleteQueue, Queue, QueueChange
 from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, UpdateWorker, Worker
 
@@ -118,7 +118,7 @@ class RemoteEngine:
                     await self._send(about_jobs.get_job(wanted[0]))
                 ]  # which also tells one that is gone from one that never was
             return []
-        slices = [wanted[start : start + about_jobs.MOST_IDS] for start in range(0, len(wanted), about_jobs.MOST_IDS)]
+        slices = [wanted[start : start + MOST_IDS] for start in range(0, len(wanted), MOST_IDS)]
         answers = await _side_by_side(lambda some: self._send(about_jobs.get_jobs(some)), slices)
         return [job for some, found in zip(slices, answers, strict=True) for job in found if job.id in some]
 

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import msgspec
 
+from taskforge.domain.durations import span
 from taskforge.domain.eligibility import Hindrance
 from taskforge.domain.job import Job, JobStatus
 from taskforge.domain.limiter import Bucket, BucketState, foresee
@@ -108,7 +109,7 @@ def explain(job: Job, queue: Queue, workers: Sequence[Verdict], standing: Standi
 
 def _ended(job: Job, now: datetime) -> Reason:
     why = f"{job.error.type}: {job.error.message}".partition("\n")[0] if job.error is not None else job.reason
-    ago = "" if job.completed_at is None else f" {lasting((now - job.completed_at).total_seconds())} ago"
+    ago = "" if job.completed_at is None else f" {span((now - job.completed_at).total_seconds())} ago"
     return Reason("ended", f"it has ended: {job.status}{ago}" + (f" ({why})" if why else ""))
 
 
@@ -117,7 +118,7 @@ def _processing(job: Job, online: Sequence[Worker], now: datetime) -> Explanatio
     if not runs:
         reason = Reason("worker_lost", "its worker is gone: the attempt is about to count as failed, or to be given back")
     else:
-        since = "" if job.started_at is None else f" and has been running for {lasting((now - job.started_at).total_seconds())}"
+        since = "" if job.started_at is None else f" and has been running for {span((now - job.started_at).total_seconds())}"
         text = f"attempt {job.attempt_count} of {job.max_attempts} is under way{since}"
         reason = Reason("cancelling", f"{text}; it was asked to stop") if job.cancel_requested else Reason("running", text)
     return Explanation(job.id, job.status, (reason,), tuple(_candidate(one, None, "runs it") for one in runs), len(online))
@@ -132,12 +133,12 @@ def _scheduled(job: Job, queue: Queue, online: Sequence[Verdict], standing: Stan
     due = job.scheduled_for
     left = 0.0 if due is None else (due - now).total_seconds()
     if left < -OVERDUE_SECONDS:
-        text = f"it has been due for {lasting(-left)}, and nothing has made it pending: is any worker or server running?"
+        text = f"it has been due for {span(-left)}, and nothing has made it pending: is any worker or server running?"
         reason = Reason("overdue", text, due)
     elif job.attempt_count:
-        reason = Reason("retry", f"attempt {job.attempt_count + 1} of {job.max_attempts} is due in {lasting(max(0.0, left))}", due)
+        reason = Reason("retry", f"attempt {job.attempt_count + 1} of {job.max_attempts} is due in {span(max(0.0, left))}", due)
     else:
-        reason = Reason("scheduled", f"it is due in {lasting(max(0.0, left))}", due)
+        reason = Reason("scheduled", f"it is due in {span(max(0.0, left))}", due)
     expected = due if not later and left >= 0 and not queue.settings.is_gated else None
     return Explanation(job.id, job.status, (reason, *later), _listed(candidates), len(online), None, expected)
 
@@ -170,7 +171,7 @@ def _rate_alone_decides(queue: Queue, standing: Standing, codes: set[str]) -> bo
 def _next(standing: Standing) -> Reason:
     if standing.ready_seconds <= LONG_SECONDS:
         return Reason("next", "nothing stands in its way: it is next")
-    ago = lasting(standing.ready_seconds)
+    ago = span(standing.ready_seconds)
     text = f"it is next, and was first ready {ago} ago; should it stay so, what runs on its workers holds them up"
     return Reason("waiting", text)
 
@@ -257,7 +258,7 @@ def _limited(queue: Queue, standing: Standing, now: datetime) -> list[Reason]:
         lets = f"starts at most {settings.rate_limit:g} jobs a minute"
         if rate.pace * 60 < 0.99 * settings.rate_limit:
             lets = f"has learned to start {rate.pace * 60:.3g} jobs a minute, of at most {settings.rate_limit:g}"
-        text = f"queue {queue.name!r} {lets}: the next one in {lasting(rate.wait)}"
+        text = f"queue {queue.name!r} {lets}: the next one in {span(rate.wait)}"
         reasons.append(Reason("rate_limit", text, now + timedelta(seconds=rate.wait)))
     return reasons
 
@@ -275,11 +276,3 @@ def _go_first(count: int, whose: str) -> str:
 
 def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
-
-
-def lasting(seconds: float) -> str:
-    """A duration as one would say it."""
-    for size, name in ((86_400.0, "days"), (3_600.0, "h"), (60.0, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {name}"
-    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"

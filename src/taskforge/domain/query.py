@@ -14,6 +14,7 @@ from taskforge.domain.ids import first_id_at, is_job_id
 from taskforge.domain.job import JobStatus
 
 MAX_PAGE = 1_000
+MOST_IDS = 100  # that one request may ask for
 
 
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):

@@ -71,14 +71,14 @@ async def keep(engine: Engine, charge: Charge) -> bool:
     os.set_blocking(sys.stdout.fileno(), False)
     worker = os.getppid()
     watched = psutil.Process(worker)
-    ear = Ear()
-    listening = asyncio.create_task(ear.listen())
+    state = {"worker": Health()}
+    listening = asyncio.create_task(_listen(state))
     renewed = time.monotonic()
     while not listening.done() and not has_left(worker):
         started = time.monotonic()
         try:
             if not is_standing_still(worker):
-                answer = await engine.renew(charge.incarnation, charge.lease_seconds, _sample(watched, ear.health))
+                answer = await engine.renew(charge.incarnation, charge.lease_seconds, _sample(watched, state["worker"]))
                 renewed = started
                 _say(Word(answer.drain, answer.cancelled))
         except LeaseLost as error:
@@ -89,35 +89,15 @@ async def keep(engine: Engine, charge: Charge) -> bool:
             if time.monotonic() - renewed > 0.9 * charge.lease_seconds:
                 _say(Word(lost=f"the store could not be reached for {charge.lease_seconds:g} s: {error}"))
                 return False
-        await ear.news(max(0.05, charge.interval - (time.monotonic() - started)))
+        await asyncio.wait([listening], timeout=max(0.05, charge.interval - (time.monotonic() - started)))
     return True
 
 
-class Ear:
-    """What the keeper last heard of its worker."""
-
-    def __init__(self) -> None:
-        self.health = Health()
-        self._heard = asyncio.Event()
-
-    async def listen(self) -> None:
-        """Until the worker is gone."""
-        reader = asyncio.StreamReader()
-        await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-        try:
-            while line := await reader.readline():
-                health = msgspec.json.decode(line, type=Health)
-                if health != self.health:
-                    self.health = health
-                    self._heard.set()
-        finally:
-            self._heard.set()
-
-    async def news(self, patience: float) -> None:
-        """Until there is something new, or for this long."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._heard.wait(), patience)
-        self._heard.clear()
+async def _listen(state: dict[str, Health]) -> None:
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    while line := await reader.readline():
+        state["worker"] = msgspec.json.decode(line, type=Health)
 
 
 def _say(word: Word) -> None:

@@ -29,12 +29,11 @@ from taskforge.domain.changes import (
 from taskforge.domain.errors import Invalid, NotFound, nearest
 from taskforge.domain.explanation import Explanation
 from taskforge.domain.job import JobStatus
-from taskforge.domain.query import JobFilter, Page, check_filter, check_page, cursor_at
+from taskforge.domain.query import MOST_IDS, JobFilter, Page, check_filter, check_page, cursor_at
 from taskforge.domain.queue import MAX_PAYLOAD_BYTES
 from taskforge.operations.jobs import Progress, change, change_where
 
 Limit = Annotated[int, QueryParameter(ge=1, le=1_000, description="At most so many")]
-MOST_IDS = 100
 Ids = Annotated[list[UUID] | None, QueryParameter(name="id", description="These jobs, as far as they are there; no other filter")]
 Status = Annotated[list[JobStatus] | None, QueryParameter(name="status", description="One or more statuses")]
 
