@@ -13,6 +13,7 @@ from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.job import Claimed
 from taskforge.domain.outcome import Finish, Lost
 from taskforge.operations.places import Places
+from taskforge.operations.upkeep import Upkeep
 from taskforge.storage.engine import Claim
 from tests.api.conftest import Api
 
@@ -60,6 +61,20 @@ async def test_a_job_goes_through_a_worker(worker: httpx.AsyncClient, root: http
     assert [one["message"] for one in (await root.get(f"/api/v1/jobs/{job}/logs")).json()["items"]] == ["careful"]
     assert await call(worker, "complete", incarnation=incarnation, outcomes=[outcome]) == {"lost": [execution]}
     await call(worker, "deregister", 204, incarnation=incarnation)
+
+
+async def test_a_death_ends_the_lease_although_jobs_run(api: Api, worker: httpx.AsyncClient, root: httpx.AsyncClient) -> None:
+    job = await enqueue(root)
+    incarnation = await started(worker)
+    assert len((await call(worker, "claim", incarnation=incarnation))["jobs"]) == 1
+    await call(worker, "deregister", 409, incarnation=incarnation)
+    for _ in range(2):
+        await call(worker, "deregister", 204, incarnation=incarnation, died=True)
+    await call(worker, "deregister", 204, incarnation=str(uuid4()), died=True)
+    await call(worker, "heartbeat", 409, incarnation=incarnation)
+    assert await Upkeep(api.engine).rescue() == 1
+    found = (await root.get(f"/api/v1/jobs/{job}")).json()
+    assert (found["status"], found["crash_count"]) == ("pending", 1)
 
 
 @pytest.mark.parametrize(

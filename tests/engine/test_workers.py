@@ -5,7 +5,7 @@ import pytest
 
 from taskforge.domain.assignment import Assign
 from taskforge.domain.errors import Conflict, Invalid, LeaseLost, NotFound, Stale
-from taskforge.domain.outcome import Cancel, DeadLetter, Fail, Retry, Snooze, Succeed, Transition
+from taskforge.domain.outcome import Cancel, Crashed, DeadLetter, Fail, Retry, Snooze, Succeed, Transition
 from taskforge.domain.queue import DeleteQueue
 from taskforge.domain.worker import NewWorker, Registered, Sample, UpdateWorker, Worker, WorkerStatus
 from taskforge.storage.engine import Engine
@@ -189,6 +189,34 @@ async def test_an_unknown_worker_may_leave_unnoticed(world: World) -> None:
     worker = await world.worker()
     await world.engine.deregister(worker.incarnation)
     await world.engine.deregister(worker.incarnation)
+
+
+async def test_a_worker_that_died_leaves_its_jobs_to_others_at_once(world: World, other: Engine) -> None:
+    await world.enqueue()
+    worker, bystander = await world.worker("dead"), await world.worker("alive")
+    claimed = await world.claim_one(worker)
+    assert await other.lapsed(10) == []
+    start = (await other.events(None, 0)).cursor
+    for _ in range(2):
+        await other.deregister(worker.incarnation, died=True)
+    assert [(event.topic, event.worker) for event in (await other.events(start, 10)).items] == [("worker.left", worker.worker)]
+    [lapsed] = await other.lapsed(10)
+    assert (lapsed.fence, lapsed.outcome) == (claimed.fence, Crashed("dead"))
+    with pytest.raises(LeaseLost):
+        await world.engine.renew(worker.incarnation, 10, Sample())
+    assert await world.finish(claimed.fence, Succeed()) == [], "what it had reported before it died counts"
+    await other.renew(bystander.incarnation, 10, Sample())
+
+
+async def test_a_death_is_told_of_workers_of_the_own_projects_only(world: World) -> None:
+    second = await world.probe.add_project("second")
+    theirs = await world.worker(project=second)
+    await world.engine.deregister(uuid4(), died=True, projects=[1])
+    await world.engine.deregister(theirs.incarnation, died=True, projects=[1])
+    await world.engine.renew(theirs.incarnation, 10, Sample())
+    await world.engine.deregister(theirs.incarnation, died=True, projects=[1, second])
+    with pytest.raises(LeaseLost):
+        await world.engine.renew(theirs.incarnation, 10, Sample())
 
 
 # --- Changing ---

@@ -101,7 +101,7 @@ async def logs(caller: Caller, _project: str | None, body: bytes, _key: str | No
 
 async def deregister(caller: Caller, _project: str | None, body: bytes, _key: str | None) -> None:
     given: wire.Deregister = decoded(_deregister, body)
-    await caller.backend.desk.deregister(caller.principal, given.incarnation)
+    await caller.backend.desk.deregister(caller.principal, given.incarnation, died=given.died)
 
 
 def _quick(handler: HTTPRouteHandler, act: Act, *, waits: bool = False) -> dict[str, Quick]:

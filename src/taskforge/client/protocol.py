@@ -74,8 +74,8 @@ def logs(incarnation: UUID, lines: Sequence[NewLine]) -> Iterator[Request[list[U
     return _batches("logs", "lines", incarnation, [msgspec.json.encode(wire.wire_line(one)) for one in lines])
 
 
-def deregister(incarnation: UUID) -> Request[None]:
-    return _call("deregister", wire.Deregister(incarnation=incarnation), nothing)
+def deregister(incarnation: UUID, *, died: bool = False) -> Request[None]:
+    return _call("deregister", wire.Deregister(incarnation=incarnation, died=died), nothing)
 
 
 def _batches(verb: str, field: str, incarnation: UUID, items: Sequence[bytes]) -> Iterator[Request[list[UUID]]]:

@@ -186,10 +186,18 @@ class RemoteEngine:
     async def renew(self, incarnation: UUID, lease_seconds: float, sample: Sample) -> Renewed:
         return await self._send(protocol.heartbeat(incarnation, lease_seconds, sample))
 
-    async def deregister(self, incarnation: UUID, note: Note | None = None, expected_mark: str | None = None) -> None:
+    async def deregister(
+        self,
+        incarnation: UUID,
+        note: Note | None = None,
+        expected_mark: str | None = None,
+        *,
+        died: bool = False,
+        projects: Sequence[int] | None = None,
+    ) -> None:
         if expected_mark is not None:
             raise Invalid("expected_mark", "does not work over HTTP", "leave it out")
-        await self._send(protocol.deregister(incarnation))
+        await self._send(protocol.deregister(incarnation, died=died))
 
     async def claim(self, claim: Any) -> list[Claimed]:
         raise _not_here("claim")

@@ -71,8 +71,9 @@ class HeartbeatAnswer(Answer, frozen=True, kw_only=True):
     cancelled: tuple[UUID, ...] = ()
 
 
-class Deregister(Body, frozen=True, kw_only=True):
+class Deregister(Body, frozen=True, kw_only=True, omit_defaults=True):
     incarnation: UUID
+    died: bool = False  # said by whoever outlived it: what it still holds goes to others at once
 
 
 # --- Jobs ---

@@ -5,6 +5,7 @@ import itertools
 import random
 import time
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import nullcontext, suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -107,9 +108,11 @@ class WorkerDesk:
         self._remember(msgspec.structs.replace(known, until=self._until(lease), lease_seconds=named))
         return renewed
 
-    async def deregister(self, principal: Principal, incarnation: UUID) -> None:
-        await self._enrol(principal, incarnation)
-        await self._engine.deregister(incarnation)
+    async def deregister(self, principal: Principal, incarnation: UUID, *, died: bool = False) -> None:
+        # Of a death one may hear long after: the lease is over, and the worker perhaps registered anew under the same name.
+        with suppress(LeaseLost) if died else nullcontext():
+            await self._enrol(principal, incarnation)
+        await self._engine.deregister(incarnation, died=died, projects=principal.projects)
         self._enrolled.pop(incarnation, None)
 
     async def forget_ended(self) -> None:

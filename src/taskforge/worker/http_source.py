@@ -45,8 +45,8 @@ class HttpSource:
         self._doubt_until = 0.0
         return registered
 
-    async def deregister(self, incarnation: UUID) -> None:
-        await self._send(protocol.deregister(incarnation))
+    async def deregister(self, incarnation: UUID, *, died: bool = False) -> None:
+        await self._send(protocol.deregister(incarnation, died=died))
 
     # --- Getting jobs ---
 

@@ -27,7 +27,7 @@ class WorkSource(Protocol):
     wait_seconds: float  # how long a claim waits for jobs by itself; 0: it answers at once, and `on_work` says when to ask
 
     async def register(self, worker: NewWorker, lease_seconds: float) -> Registered: ...
-    async def deregister(self, incarnation: UUID) -> None: ...
+    async def deregister(self, incarnation: UUID, *, died: bool = False) -> None: ...
     async def claim(self, incarnation: UUID, limit: int) -> list[Claimed]: ...
     async def end_claim(self, incarnation: UUID) -> list[Claimed]: ...  # what one that waits or stands has comes here, or there
     async def complete(self, completions: Sequence[Completion]) -> list[UUID]: ...  # the fences that were lost
@@ -53,8 +53,8 @@ class EngineSource:
     async def register(self, worker: NewWorker, lease_seconds: float) -> Registered:
         return await self.engine.register(self._project, worker, lease_seconds)
 
-    async def deregister(self, incarnation: UUID) -> None:
-        await self.engine.deregister(incarnation)
+    async def deregister(self, incarnation: UUID, *, died: bool = False) -> None:
+        await self.engine.deregister(incarnation, died=died)
 
     async def claim(self, incarnation: UUID, limit: int) -> list[Claimed]:
         return await self.engine.claim(Claim(incarnation, limit, standing=self._standing))

@@ -114,7 +114,7 @@ async def worker_logs(data: JSONBody[LinesBody]) -> LostAnswer:
 
 @post("/worker/deregister", status_code=204, **_RUN)
 async def worker_deregister(data: JSONBody[Deregister]) -> None:
-    """End a worker's lease. 409 while it holds jobs: hand them back first."""
+    """End a worker's lease. 409 while it holds jobs: hand them back first, unless its process `died`."""
     raise Answered
 
 

@@ -194,14 +194,23 @@ class Registrar(Steward):
             raise LeaseLost(f"the lease of worker incarnation {incarnation} is over; register again")
         return Renewed(rows[0]["drain_mode"], tuple(rows[0]["cancelled"]))
 
-    async def deregister(self, incarnation: UUID, note: Note | None = None, expected_mark: str | None = None) -> None:
+    async def deregister(
+        self,
+        incarnation: UUID,
+        note: Note | None = None,
+        expected_mark: str | None = None,
+        *,
+        died: bool = False,
+        projects: Sequence[int] | None = None,
+    ) -> None:
         async with self.transaction() as connection:
             # Claims read the lease without a lock, so it ends first; what a claim took before is then seen by the count.
-            await connection.execute(self.sql("deregister"), incarnation, self.bound_now())
+            within = None if projects is None else list(projects)
+            await connection.execute(self.sql("deregister"), incarnation, self.bound_now(), died, within)
             busy = await connection.fetchval(
                 self.in_schema("select count(*) from taskforge.running where worker = $1"), incarnation
             )
-            if busy:
+            if busy and not died:
                 raise Conflict(f"worker incarnation {incarnation} still runs {busy} jobs; drain it first")
             if note is None and expected_mark is None:
                 return

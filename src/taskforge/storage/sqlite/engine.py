@@ -180,8 +180,19 @@ class SqliteEngine:
             lambda transaction: workers.renew(transaction, asked_at, incarnation, lease_seconds, sample), lazy=True
         )
 
-    async def deregister(self, incarnation: UUID, note: Note | None = None, expected_mark: str | None = None) -> None:
-        await self._writer.submit(lambda transaction: workers.deregister(transaction, incarnation, note, expected_mark))
+    async def deregister(
+        self,
+        incarnation: UUID,
+        note: Note | None = None,
+        expected_mark: str | None = None,
+        *,
+        died: bool = False,
+        projects: Sequence[int] | None = None,
+    ) -> None:
+        leave = partial(
+            workers.deregister, incarnation=incarnation, note=note, expected_mark=expected_mark, died=died, projects=projects
+        )
+        await self._writer.submit(leave)
 
     async def update_worker(self, project: int, change: UpdateWorker, note: Note | None = None) -> Worker:
         return await self._writer.submit(lambda transaction: workers.update_worker(transaction, project, change, note))

@@ -63,16 +63,25 @@ def renew(transaction: Transaction, asked_at: int, incarnation: UUID, lease_seco
     return Renewed(bool(row[1]) or sample.stopping, tuple(uuid_from_bytes(fence) for (fence,) in asked))
 
 
-def deregister(transaction: Transaction, incarnation: UUID, note: Note | None, expected_mark: str | None) -> None:
+def deregister(
+    transaction: Transaction,
+    *,
+    incarnation: UUID,
+    note: Note | None,
+    expected_mark: str | None,
+    died: bool,
+    projects: Sequence[int] | None,
+) -> None:
     statement = "select project, name, id from workers where incarnation = ?"
     known = [(project, name, uuid_from_bytes(key)) for project, name, key in transaction.execute(statement, (incarnation.bytes,))]
     if expected_mark is not None:
         for project, name, identity in known:
             check_same(f"worker {name!r}", expected_mark, _latest(transaction, project, identity).mark)
     busy = transaction.execute("select count(*) from running where worker = ?", (incarnation.bytes,)).fetchone()[0]
-    if busy:
+    if busy and not died:
         raise Conflict(f"worker incarnation {incarnation} still runs {busy} jobs; drain it first")
-    for left, identity in transaction.execute(sql("deregister"), (transaction.now, incarnation.bytes)).fetchall():
+    within = None if projects is None else codec.json(list(projects))
+    for left, identity in transaction.execute(sql("deregister"), (transaction.now, incarnation.bytes, died, within)).fetchall():
         ledger.announce(transaction, left, "worker.left", worker=uuid_from_bytes(identity))
     if note is not None:
         ledger.enter(transaction, [trail.worker_left(note, *one) for one in known])

@@ -269,7 +269,8 @@ create table taskforge.workers (
     heartbeat_at timestamptz,
     registered_at timestamptz not null,
     updated_at timestamptz not null,
-    left_at timestamptz
+    left_at timestamptz,
+    died_at timestamptz -- its process is known to have ended without leaving; whoever outlived it said so
 ) with (fillfactor = 50);
 create index workers_name on taskforge.workers (project, name, registered_at);
 

@@ -262,7 +262,8 @@ create table workers (
     heartbeat_at integer,
     registered_at integer not null,
     updated_at integer not null,
-    left_at integer
+    left_at integer,
+    died_at integer -- its process is known to have ended without leaving; whoever outlived it said so
 ) strict, without rowid;
 create index workers_name on workers (project, name, registered_at);
 create index workers_id on workers (id, registered_at);
