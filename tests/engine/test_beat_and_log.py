@@ -54,7 +54,9 @@ async def test_the_start_counts_once_and_moves_the_timeout(world: World) -> None
     world.clock.advance(20)
     await world.engine.beat([Beat(fence=fence, started_seconds_ago=1.0)])
     [execution] = await world.engine.executions([1], job)
-    assert execution.started_at == started
+    assert (execution.started_at, execution.timeout_at) == (started, world.clock.after(70))
+    world.clock.advance(71)
+    assert [one.fence for one in await world.engine.lapsed(10)] == [fence]
 
 
 async def test_beats_hold_off_the_heartbeat_timeout(world: World) -> None:

@@ -99,6 +99,18 @@ async def test_keys_belong_to_their_project(world: World) -> None:
     assert first != await world.enqueue(payload=2, project=second, **options)
 
 
+@pytest.mark.parametrize(("shut", "error"), [(pause, QueuePaused), (allow_less, Invalid), (remove, NotFound)])
+async def test_another_projects_key_says_nothing_about_a_job_that_is_refused(
+    world: World, shut: Callable[[World, Queue], Awaitable[None]], error: type[TaskForgeError]
+) -> None:
+    second = await world.probe.add_project("second")
+    await world.queue("mail", project=second)
+    await world.enqueue("mail", payload=100, project=second, idempotency_key="k")
+    await shut(world, await world.queue("mail"))
+    [answer] = await world.insert(new_job("mail", "work", 100, idempotency_key="k"))
+    refusal(answer, error)
+
+
 async def test_a_deleted_jobs_keys_are_free(world: World) -> None:
     job, fence = await world.running(idempotency_key="k")
     await world.finish(fence, Succeed())

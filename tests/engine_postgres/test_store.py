@@ -4,22 +4,18 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID
 
 import asyncpg
 import pytest
 
-from taskforge.domain.changes import CancelJob, RetryJob
 from taskforge.domain.errors import Invalid, StoreUnavailable, StoreUnsuitable
-from taskforge.domain.job import Inserted, new_job
+from taskforge.domain.job import new_job
 from taskforge.domain.outcome import Cancel, Finish, Succeed
 from taskforge.domain.query import JobFilter, Page
 from taskforge.domain.queue import CreateQueue, QueueSettings, UpdateQueue
 from taskforge.domain.worker import NewWorker, UpdateWorker
 from taskforge.storage.engine import Claim
-from taskforge.storage.postgres import partitions
 from taskforge.storage.postgres.engine import PostgresEngine
 from taskforge.storage.postgres.reach import Reach
 
@@ -258,104 +254,6 @@ async def test_a_database_that_is_away_is_unavailable_not_a_traceback() -> None:
         await PostgresEngine("postgresql://postgres@127.0.0.1:1/none").open()
 
 
-async def test_old_partitions_go_whole_and_survivors_stay(postgres_url: str, schema: str) -> None:
-    today = datetime.now(UTC).replace(hour=12)
-    now = today - timedelta(days=20)
-    engine = PostgresEngine(postgres_url, schema=schema, clock=lambda: now)
-    await engine.open()
-    try:
-        await partitions.make_ahead(engine, now)
-        await engine.change_queue(1, CreateQueue(name="emails"))
-        worker = await engine.register(1, NewWorker(name="w"), 40 * 86_400)
-        done, pending = [
-            answer.job for answer in await engine.insert(1, [new_job("emails", "a", tags=["t"]), new_job("emails", "b")])
-        ]
-        claimed = [one for one in await engine.claim(Claim(worker.incarnation, 2)) if one.job_type == "a"]
-        await engine.finish([Finish(claimed[0].fence, Succeed())])
-        now = today
-        pruned = await engine.prune(7, 100)
-        assert pruned.jobs == 1
-        assert [job.id for job in await engine.get([1], [done, pending])] == [pending]
-        days = await engine.value("select count(*) from pg_inherits where inhparent = $1::regclass", f"{schema}.jobs")
-        assert days >= partitions.DAYS_AHEAD + 1
-        [stats] = await engine.stats([1])
-        assert (stats.succeeded, stats.processing) == (0, 1)
-    finally:
-        await engine.close()
-
-
-class Aged:
-    """An engine whose clock can move, three jobs of one day, the first of them finished then, and the partition they are in."""
-
-    def __init__(self, url: str, schema: str) -> None:
-        self.now = datetime(2030, 1, 1, 12, tzinfo=UTC)
-        self.engine = PostgresEngine(url, schema=schema, clock=lambda: self.now)
-
-    async def begin(self) -> None:
-        await self.engine.open()
-        await partitions.make_ahead(self.engine, self.now)
-        await self.engine.change_queue(1, CreateQueue(name="emails"))
-        answers = await self.engine.insert(1, [new_job("emails", "a", number, tags=["t"]) for number in range(3)])
-        self.jobs = [answer.job for answer in answers if isinstance(answer, Inserted)]
-        await self.engine.change([1], self.jobs[:1], CancelJob())
-
-    async def later(self, days: int) -> int:
-        self.now += timedelta(days=days)
-        return (await self.engine.prune(7, 100)).jobs
-
-    async def has_partition(self) -> bool:
-        return await self.engine.value(f"select to_regclass('{self.engine.schema}.jobs_20300101') is not null")
-
-    async def left(self) -> list[UUID]:
-        [stats] = await self.engine.stats([1])
-        found = [job.id for job in await self.engine.get([1], self.jobs)]
-        assert stats.total == len(found)
-        return found
-
-
-@pytest.fixture
-async def aged(postgres_url: str, schema: str) -> AsyncIterator[Aged]:
-    made = Aged(postgres_url, schema)
-    await made.begin()
-    yield made
-    await made.engine.close()
-
-
-async def test_a_partition_that_many_survive_stays_and_its_old_jobs_go_one_by_one(
-    aged: Aged, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(partitions, "MOST_SURVIVORS", 1)
-    assert await aged.later(days=20) == 1
-    assert await aged.has_partition()
-    assert await aged.left() == aged.jobs[1:]
-    # Those that finished of late are survivors too.
-    await aged.engine.change([1], aged.jobs[1:], CancelJob())
-    assert await aged.later(days=1) == 0
-    assert await aged.has_partition()
-    assert await aged.left() == aged.jobs[1:]
-    assert await aged.later(days=20) == 2
-    assert not await aged.has_partition()
-    assert await aged.left() == []
-
-
-async def test_a_job_that_is_retried_before_its_partition_goes_survives(aged: Aged, monkeypatch: pytest.MonkeyPatch) -> None:
-    await aged.engine.change([1], aged.jobs[1:], CancelJob())
-    look, seen = partitions._survivors, []
-
-    async def look_and_retry(*arguments: Any) -> set[UUID]:
-        seen.append(await look(*arguments))
-        if len(seen) == 1:
-            await aged.engine.change([1], aged.jobs[1:2], RetryJob())
-        return seen[-1]
-
-    monkeypatch.setattr(partitions, "_survivors", look_and_retry)
-    assert await aged.later(days=20) == 2
-    assert (seen, await aged.has_partition(), await aged.left()) == ([set(), {aged.jobs[1]}], False, aged.jobs[1:2])
-    worker = await aged.engine.register(1, NewWorker(name="w"), 60)
-    [claimed] = await aged.engine.claim(Claim(worker.incarnation, 2))
-    assert claimed.payload == b"1"
-
-
 @pytest.mark.parametrize("stops", [False, True])
 async def test_others_hear_of_room_under_a_limit_also_from_one_that_stops(
     engine: PostgresEngine, postgres_url: str, schema: str, stops: bool
@@ -420,27 +318,3 @@ async def test_text_that_no_column_can_hold_is_refused_in_words(engine: Postgres
     [job] = await engine.claim(Claim(worker.incarnation, 1))
     with pytest.raises(Invalid, match="use valid Unicode text without NUL"):
         await engine.finish([Finish(job.fence, Cancel(odd))])
-
-
-# --- A job that moves while it is looked at ---
-
-
-async def test_a_job_that_is_claimed_between_two_statements_is_explained_anew(
-    engine: PostgresEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    worker = await engine.register(1, NewWorker(name="able", types=("send",)), 60)
-    await engine.register(1, NewWorker(name="other", types=("other",)), 60)
-    [inserted] = await engine.insert(1, [new_job("emails", "send")])
-    assert isinstance(inserted, Inserted)
-    right, claimed = engine._jobs, []
-
-    async def slow(*arguments: Any) -> Any:
-        found = await right(*arguments)
-        if not claimed:
-            claimed.extend(await engine.claim(Claim(worker.incarnation, 1)))
-        return found
-
-    monkeypatch.setattr(engine, "_jobs", slow)
-    found = await engine.explain([1], inserted.job)
-    assert len(claimed) == 1
-    assert [reason.code for reason in found.reasons] == ["running"]

@@ -1,0 +1,61 @@
+"""What waits for the disk, and who hears when it failed."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from taskforge.domain.errors import StoreUnavailable
+from taskforge.domain.execution import Beat
+from taskforge.domain.job import new_job
+from taskforge.domain.log import Level, NewLine
+from taskforge.domain.outcome import Finish, HandBack, Succeed
+from taskforge.domain.query import JobFilter, Page
+from taskforge.domain.queue import CreateQueue
+from taskforge.domain.worker import NewWorker, Sample
+from taskforge.storage.engine import Claim
+from taskforge.storage.postgres.engine import PostgresEngine
+
+
+@pytest.fixture
+async def single(postgres_url: str, schema: str) -> AsyncIterator[PostgresEngine]:
+    """An engine with one connection for everything: whatever a call leaves behind on it, the next one meets."""
+    engine = PostgresEngine(postgres_url, schema=schema, pool_size=1)
+    await engine.open()
+    await engine.change_queue(1, CreateQueue(name="emails"))
+    yield engine
+    await engine.close()
+
+
+async def test_what_need_not_wait_for_the_disk_leaves_its_connection_as_it_was(single: PostgresEngine) -> None:
+    async def waits() -> bool:
+        return await single.value("select current_setting('synchronous_commit')") == "on"
+
+    await single.insert(1, [new_job("emails", "send", number) for number in range(2)])
+    worker = await single.register(1, NewWorker(name="w"), 60)
+    first, second = await single.claim(Claim(worker.incarnation, 2))
+    await single.beat([Beat(fence=first.fence, progress=0.5)])
+    assert await waits(), "after a beat"
+    await single.log([NewLine(first.fence, Level.INFO, "line")])
+    assert await waits(), "after a line of log"
+    await single.renew(worker.incarnation, 60, Sample())
+    assert await waits(), "after a renewal"
+    await single.renew(worker.incarnation, 60, Sample(healthy=False))
+    assert await waits(), "after a renewal that tells of a change"
+    await single.finish([Finish(first.fence, HandBack("stop")), Finish(second.fence, Succeed())])
+    assert single.signals._sending is not None
+    await asyncio.wait_for(single.signals._sending, 10)
+    assert await waits(), "after a signal"
+
+
+async def test_every_caller_of_a_failed_group_hears_of_it(engine: PostgresEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def away(*_: object, **__: object) -> None:
+        await asyncio.sleep(0.01)  # so that the others come meanwhile, and share the next statement
+        raise StoreUnavailable("away")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(engine, "_insert_identified", away)
+        calls = (engine.insert(1, [new_job("emails", "send", number)]) for number in range(4))
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(answer) for answer in answers] == [StoreUnavailable] * 4
+    assert await engine.list_jobs([1], JobFilter(), Page()) == []

@@ -1,0 +1,95 @@
+"""What moves between two looks at it: the second look finds out, and nothing is done to what is no longer there."""
+
+import asyncio
+import itertools
+from types import SimpleNamespace
+from typing import Any
+
+import asyncpg
+import pytest
+
+from taskforge.domain.job import Inserted, JobStatus, new_job
+from taskforge.domain.log import Level, NewLine
+from taskforge.domain.outcome import Finish, HandBack, Retry, Skip
+from taskforge.domain.worker import NewWorker
+from taskforge.storage.engine import Claim
+from taskforge.storage.postgres.engine import PostgresEngine
+from taskforge.storage.postgres.reach import SLOW_IN_A_ROW
+from tests.engine.world import ERROR
+
+
+async def test_a_job_that_is_claimed_between_two_statements_is_explained_anew(
+    engine: PostgresEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = await engine.register(1, NewWorker(name="able", types=("send",)), 60)
+    await engine.register(1, NewWorker(name="other", types=("other",)), 60)
+    [inserted] = await engine.insert(1, [new_job("emails", "send")])
+    assert isinstance(inserted, Inserted)
+    right, claimed = engine._jobs, []
+
+    async def slow(*arguments: Any) -> Any:
+        found = await right(*arguments)
+        if not claimed:
+            claimed.extend(await engine.claim(Claim(worker.incarnation, 1)))
+        return found
+
+    monkeypatch.setattr(engine, "_jobs", slow)
+    found = await engine.explain([1], inserted.job)
+    assert len(claimed) == 1
+    assert [reason.code for reason in found.reasons] == ["running"]
+
+
+async def test_a_line_that_comes_while_its_job_ends_is_reported_lost(
+    engine: PostgresEngine, connection: asyncpg.Connection, schema: str
+) -> None:
+    """The end is not committed yet: the line waits for it, and does not land behind it."""
+    [inserted] = await engine.insert(1, [new_job("emails", "send")])
+    assert isinstance(inserted, Inserted)
+    worker = await engine.register(1, NewWorker(name="w"), 60)
+    [claimed] = await engine.claim(Claim(worker.incarnation, 1))
+    await engine.log([NewLine(claimed.fence, Level.INFO, "in time")])
+    async with connection.transaction():
+        await connection.execute(f"delete from {schema}.running where fence = $1", claimed.fence)
+        late = asyncio.create_task(engine.log([NewLine(claimed.fence, Level.INFO, "late")]))
+        async with asyncio.timeout(10):
+            while not late.done() and not await connection.fetchval("select count(*) from pg_locks where not granted"):
+                await asyncio.sleep(0.005)
+    assert [one.fence for one in await late] == [claimed.fence]
+    lines = await engine.logs([1], inserted.job, least=Level.TRACE, after=0, limit=10, offset=0)
+    assert [line.message for line in lines] == ["in time"]
+
+
+async def test_a_skipped_job_that_was_run_meanwhile_is_not_failed_for_it(
+    engine: PostgresEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [inserted] = await engine.insert(1, [new_job("emails", "send")])
+    assert isinstance(inserted, Inserted)
+    skips = await engine.register(1, NewWorker(name="skips"), 60)
+    [claimed] = await engine.claim(Claim(skips.incarnation, 1))
+    assert await engine.finish([Finish(claimed.fence, Skip("not mine"))]) == []
+    change = engine.change_standing
+
+    async def run_first(*arguments: Any) -> Any:
+        monkeypatch.undo()
+        runs = await engine.register(1, NewWorker(name="runs"), 60)
+        [again] = await engine.claim(Claim(runs.incarnation, 1))
+        assert await engine.finish([Finish(again.fence, Retry(60.0, ERROR))]) == []
+        return await change(*arguments)
+
+    monkeypatch.setattr(engine, "change_standing", run_first)
+    assert await engine.expire(10) == 0
+    assert [job.status for job in await engine.get([1], [inserted.job])] == [JobStatus.SCHEDULED]
+
+
+async def test_a_job_that_was_handed_back_is_taken_next_though_claims_look_further_on(
+    engine: PostgresEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slow claims seek past the turns that they took before; what goes back to one of these must not wait until they look again."""
+    await engine.insert(1, [new_job("emails", "send", number) for number in range(10)])
+    worker = await engine.register(1, NewWorker(name="w"), 60)
+    each_takes_a_second = SimpleNamespace(monotonic=itertools.count(100.0).__next__)
+    monkeypatch.setattr("taskforge.storage.postgres.claimer.time", each_takes_a_second)
+    taken = [job for _ in range(SLOW_IN_A_ROW + 1) for job in await engine.claim(Claim(worker.incarnation, 1))]
+    assert [job.payload for job in taken] == [b"0", b"1", b"2", b"3"]
+    assert await engine.finish([Finish(taken[1].fence, HandBack("stop"))]) == []
+    assert [job.payload for job in await engine.claim(Claim(worker.incarnation, 2))] == [b"1", b"4"]
