@@ -69,7 +69,7 @@ async def register(caller: Caller, _project: str | None, body: bytes, _key: str 
 
 async def heartbeat(caller: Caller, _project: str | None, body: bytes, _key: str | None) -> wire.HeartbeatAnswer:
     given: wire.Heartbeat = decoded(_heartbeat, body)
-    sample = Sample(given.cpu_percent, given.memory_bytes, given.healthy, given.stopping)
+    sample = Sample(given.cpu_percent, given.memory_bytes, given.healthy, given.stopping, given.stuck_slots, given.blocking)
     check_sample(sample)
     renewed = await caller.backend.desk.heartbeat(caller.principal, given.incarnation, given.lease_seconds, sample)
     return wire.HeartbeatAnswer(drain=renewed.drain, cancelled=renewed.cancelled)

@@ -125,6 +125,7 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     types: list[str] | None
     max_concurrent_jobs: int
     active_jobs: int
+    stuck_slots: int
     drain_mode: bool
     accepts_jobs: bool
     version: str
@@ -317,6 +318,7 @@ def worker_view(worker: Worker, projects: dict[int, str]) -> WorkerView:
         types=None if worker.types is None else list(worker.types),
         max_concurrent_jobs=worker.max_concurrent_jobs,
         active_jobs=worker.active_jobs,
+        stuck_slots=worker.stuck_slots,
         drain_mode=worker.drain_mode,
         accepts_jobs=worker.accepts_jobs,
         version=worker.version,

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from taskforge.cli.store import STORE, Store, job_id, opened
-from taskforge.cli.terminal import clock, console, emit, status, table
+from taskforge.cli.terminal import clock, console, emit, slots, status, table
 from taskforge.domain.durations import span
 from taskforge.domain.errors import NotFound
 from taskforge.domain.explanation import Explanation, Reason
@@ -42,6 +42,7 @@ _STEPS = {
     "not_subscribed": "start a worker with --queues {queue}",
     "dead_letters": "start a worker with --queues {queue}",
     "draining": "start another worker",
+    "stuck": "see its log for the handlers; a worker with a supervisor (--processes) is replaced by itself, restart others",
     "unhealthy": "see why its health check fails: taskforge workers list",
     "no_able_worker": "taskforge workers list",
     "overdue": "start one: taskforge worker app:forge",
@@ -93,5 +94,5 @@ def _show_workers(out: Console, explanation: Explanation) -> None:
         out.print(Text(f"  {len(explanation.workers):,} of {explanation.workers_online:,} workers online:", style="bright_black"))
     for one in explanation.workers:
         style = "green" if one.hindrance is None else ""
-        rows.add_row(Text(one.name), f"{one.active_jobs}/{one.max_concurrent_jobs}", Text(one.text, style=style))
+        rows.add_row(Text(one.name), slots(one.active_jobs, one.stuck_slots, one.max_concurrent_jobs), Text(one.text, style=style))
     out.print(rows)

@@ -64,6 +64,11 @@ def status(name: str) -> Text:
     return Text(name, style=STYLES.get(name, ""))
 
 
+def slots(taken: int, stuck: int, most: int) -> str:
+    """How many slots are taken, and how many are held by handlers that did not end."""
+    return f"{taken}/{most}, {stuck} stuck" if stuck else f"{taken}/{most}"
+
+
 def clock(moment: datetime | None) -> str:
     return "" if moment is None else moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")
 

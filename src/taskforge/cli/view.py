@@ -12,7 +12,7 @@ from rich.text import Text
 
 from taskforge.cli.jobs import note
 from taskforge.cli.snapshot import Snapshot
-from taskforge.cli.terminal import STYLES, status
+from taskforge.cli.terminal import STYLES, slots, status
 from taskforge.domain.durations import span
 from taskforge.domain.job import Job, JobStatus
 from taskforge.domain.worker import Worker
@@ -140,7 +140,10 @@ def _workers(workers: Sequence[Worker], most: int, snapshot: Snapshot) -> Table:
         rows.add_row(
             worker.name,
             status(worker.status),
-            _bar(worker.active_jobs / worker.max_concurrent_jobs, f"{worker.active_jobs}/{worker.max_concurrent_jobs}"),
+            _bar(
+                min(1.0, (worker.active_jobs + worker.stuck_slots) / worker.max_concurrent_jobs),
+                slots(worker.active_jobs, worker.stuck_slots, worker.max_concurrent_jobs),
+            ),
             "" if worker.cpu_percent is None else f"{worker.cpu_percent:.0f} %",
             "" if worker.memory_bytes is None else f"{worker.memory_bytes / 1e6:.0f} MB",
             "" if heard is None else span(max(0.0, (snapshot.at - heard).total_seconds())),

@@ -6,7 +6,7 @@ from cyclopts import App, Parameter
 
 from taskforge.cli import shapes
 from taskforge.cli.store import STORE, Store, find_worker, opened
-from taskforge.cli.terminal import console, emit, status, table
+from taskforge.cli.terminal import console, emit, slots, status, table
 from taskforge.domain.durations import span
 from taskforge.domain.worker import UpdateWorker, WorkerStatus
 
@@ -41,7 +41,7 @@ async def list_(
             rows.add_row(
                 worker.name,
                 status(worker.status),
-                f"{worker.active_jobs}/{worker.max_concurrent_jobs}",
+                slots(worker.active_jobs, worker.stuck_slots, worker.max_concurrent_jobs),
                 "" if worker.cpu_percent is None else f"{worker.cpu_percent:.0f} %",
                 "" if worker.memory_bytes is None else f"{worker.memory_bytes / 1e6:.0f} MB",
                 span(heard) + " ago" if heard is not None else "never",

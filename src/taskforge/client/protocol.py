@@ -36,6 +36,8 @@ def heartbeat(incarnation: UUID, lease_seconds: float, sample: Sample) -> Reques
         memory_bytes=sample.memory_bytes,
         healthy=sample.healthy,
         stopping=sample.stopping,
+        stuck_slots=sample.stuck_slots,
+        blocking=sample.blocking,
         lease_seconds=lease_seconds,
     )
 

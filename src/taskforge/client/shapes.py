@@ -137,6 +137,7 @@ class WorkerShape(msgspec.Struct, kw_only=True):
     types: tuple[str, ...] | None
     max_concurrent_jobs: int
     active_jobs: int
+    stuck_slots: int
     drain_mode: bool
     version: str
     host: str

@@ -21,6 +21,7 @@ class Hindrance(enum.StrEnum):
     UNHEALTHY = "unhealthy"
     DRAINING = "draining"
     SKIPPED = "skipped"
+    STUCK = "stuck"
     BUSY = "busy"
 
 

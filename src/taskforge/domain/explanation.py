@@ -28,10 +28,12 @@ _SHORT = {
     Hindrance.UNHEALTHY: "unhealthy",
     Hindrance.DRAINING: "draining",
     Hindrance.SKIPPED: "whose handler skipped it",
+    Hindrance.STUCK: "whose slots are held by handlers that did not end",
     Hindrance.BUSY: "busy",
 }
 _ABLE = (None, Hindrance.BUSY)
-_WILLING = (None, Hindrance.BUSY, Hindrance.SKIPPED, Hindrance.DRAINING, Hindrance.UNHEALTHY)  # but for how they stand just now
+# But for how they stand just now.
+_WILLING = (None, Hindrance.BUSY, Hindrance.STUCK, Hindrance.SKIPPED, Hindrance.DRAINING, Hindrance.UNHEALTHY)
 
 
 class Rate(msgspec.Struct, frozen=True):
@@ -73,6 +75,7 @@ class Candidate(msgspec.Struct, frozen=True):
     max_concurrent_jobs: int
     hindrance: str | None
     text: str
+    stuck_slots: int = 0  # held by handlers that did not end
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -180,11 +183,13 @@ def _candidates(job: Job, queue: Queue, online: Sequence[Verdict], standing: Sta
     made = []
     for worker, hindrance in online:
         stands = hindrance or hindrance_now(worker, standing.skipped)
-        slots = f"{worker.active_jobs:,} of {worker.max_concurrent_jobs:,} slots are taken"
+        slots = f"{worker.active_jobs:,} of {worker.max_concurrent_jobs:,} slots are taken{_stuck(worker)}"
         if stands is None:
             text = f"would take it; {slots}"
         elif stands is Hindrance.BUSY:
             text = f"busy: {slots}"
+        elif stands is Hindrance.STUCK:
+            text = slots
         elif stands is Hindrance.NOT_SUBSCRIBED:
             text = f"serves other queues only: {_few(worker.queues or ())}"
         else:
@@ -193,19 +198,28 @@ def _candidates(job: Job, queue: Queue, online: Sequence[Verdict], standing: Sta
     return made
 
 
+def _stuck(worker: Worker) -> str:
+    if not worker.stuck_slots:
+        return ""
+    return f", {worker.stuck_slots:,} {'is' if worker.stuck_slots == 1 else 'are'} held by handlers that did not end"
+
+
 def hindrance_now(worker: Worker, skipped: Collection[UUID]) -> Hindrance | None:
     """What keeps a worker that may take a job from it just now."""
     if worker.id in skipped:
         return Hindrance.SKIPPED
     if worker.drain_mode:
         return Hindrance.DRAINING
+    is_full = worker.active_jobs + worker.stuck_slots >= worker.max_concurrent_jobs
+    if worker.stuck_slots and is_full:
+        return Hindrance.STUCK
     if not worker.healthy:
         return Hindrance.UNHEALTHY
-    return Hindrance.BUSY if worker.active_jobs >= worker.max_concurrent_jobs else None
+    return Hindrance.BUSY if is_full else None
 
 
 def _candidate(worker: Worker, hindrance: Hindrance | None, text: str) -> Candidate:
-    return Candidate(worker.name, worker.active_jobs, worker.max_concurrent_jobs, hindrance, text)
+    return Candidate(worker.name, worker.active_jobs, worker.max_concurrent_jobs, hindrance, text, worker.stuck_slots)
 
 
 def _listed(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
@@ -244,7 +258,8 @@ def _without_worker(job: Job, queue: Queue, candidates: Sequence[Candidate]) -> 
     said = {kind: _SHORT[kind].format(job=job, queue=queue) for kind in kinds}
     code = next(iter(kinds)).value if len(kinds) == 1 else "no_able_worker"
     if len(candidates) == 1:
-        return [Reason(code, f"the only worker online does not take it: {next(iter(said.values()))}")]
+        why = candidates[0].text if code == Hindrance.STUCK else next(iter(said.values()))
+        return [Reason(code, f"the only worker online does not take it: {why}")]
     several = ", ".join(f"{count:,} {said[kind]}" for kind, count in kinds.items())
     return [Reason(code, f"the {len(candidates):,} workers online do not take it: {several}")]
 

@@ -13,6 +13,7 @@ from taskforge.domain.queue import QueueSettings
 
 MAX_RESULT_BYTES = 1 << 20
 MAX_REASON = 1_000
+HELD_UP = "another job held the event loop of its worker"
 
 # --- What a handler, or the lack of one, reports -------------------------------------------------------------------------------
 

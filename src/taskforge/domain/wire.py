@@ -63,6 +63,8 @@ class Heartbeat(Body, frozen=True, kw_only=True, omit_defaults=True):
     memory_bytes: int | None = None
     healthy: bool = True
     stopping: bool = False
+    stuck_slots: int = 0
+    blocking: UUID | None = None
     lease_seconds: float | None = None  # from now on; null: as it registered
 
 

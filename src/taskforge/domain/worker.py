@@ -49,6 +49,8 @@ class Sample(msgspec.Struct, frozen=True):
     memory_bytes: int | None = None
     healthy: bool = True
     stopping: bool = False  # it claims nothing more, and is gone when its last job has ended: shown as draining
+    stuck_slots: int = 0  # held by handlers that did not end when told to; all of them while one holds the event loop
+    blocking: UUID | None = None  # the execution that holds the event loop: the others cannot help what comes of it
 
 
 class Renewed(msgspec.Struct, frozen=True):
@@ -91,6 +93,8 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     registered_at: datetime
     updated_at: datetime
     healthy: bool = True  # as it said itself, which is what claims go by
+    stuck_slots: int = 0
+    blocking: UUID | None = None
 
     @property
     def mark(self) -> str:
@@ -140,6 +144,7 @@ def check_sample(sample: Sample) -> None:
         rules.number("cpu_percent", sample.cpu_percent, 0, 1_000_000)  # of one core: a big machine has many
     if sample.memory_bytes is not None:
         rules.integer("memory_bytes", sample.memory_bytes, 0, 2**62)
+    rules.integer("stuck_slots", sample.stuck_slots, 0, 1000)
 
 
 def worker_topic(before: Worker, after: Worker) -> str:
@@ -156,11 +161,12 @@ def status_of(
     healthy: bool,
     drain: bool,
     active: int,
+    stuck: int = 0,
 ) -> WorkerStatus:
     """One rule for what a worker is, from what the store knows of it."""
     if not heard or not lease_alive:
         return WorkerStatus.OFFLINE
-    if not healthy or silent_seconds > timeout_seconds:
+    if not healthy or stuck or silent_seconds > timeout_seconds:
         return WorkerStatus.UNHEALTHY
     if drain:
         return WorkerStatus.DRAINING if active else WorkerStatus.OFFLINE

@@ -38,6 +38,7 @@ class WorkerStatsView(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     status: str
     active: int
+    stuck: int
     completed: int
     failed: int
     last_heartbeat: Time | None
@@ -167,6 +168,7 @@ async def worker_stats(caller: NamedDependency[Caller], worker_id: FromPath[UUID
         name=worker.name,
         status=worker.status.value,
         active=worker.active_jobs,
+        stuck=worker.stuck_slots,
         completed=0 if total is None else total.completed,
         failed=0 if total is None else total.failed,
         last_heartbeat=worker.last_heartbeat,

@@ -163,6 +163,7 @@ def worker(row: asyncpg.Record, now: datetime) -> Worker:
         healthy=row["healthy"],
         drain=row["drain_mode"],
         active=row["active"],
+        stuck=row["stuck_slots"],
     )
     return Worker(
         id=row["id"],
@@ -188,6 +189,8 @@ def worker(row: asyncpg.Record, now: datetime) -> Worker:
         registered_at=row["registered_at"],
         updated_at=row["updated_at"],
         healthy=row["healthy"],
+        stuck_slots=row["stuck_slots"],
+        blocking=row["blocking"],
     )
 
 

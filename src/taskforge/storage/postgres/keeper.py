@@ -8,7 +8,16 @@ import asyncpg
 from taskforge.domain.changes import CancelJob, Changed, ExpireJob, JobChange
 from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.ids import epoch_of, first_id_at
-from taskforge.domain.outcome import Attempt, Crashed, DeadlinePassed, HeartbeatMissed, Outcome, TimedOut
+from taskforge.domain.outcome import (
+    HELD_UP,
+    Attempt,
+    Crashed,
+    DeadlinePassed,
+    HandBackOutcome,
+    HeartbeatMissed,
+    Outcome,
+    TimedOut,
+)
 from taskforge.storage.catalog import Catalog
 from taskforge.storage.engine import Lapsed, Pruned
 from taskforge.storage.postgres import codec, partitions
@@ -49,8 +58,10 @@ class Keeper(Reader):
                     outcome = Crashed(row["worker"])
                 case 2:
                     outcome = TimedOut(row["timeout_seconds"])
-                case _:
+                case 3:
                     outcome = HeartbeatMissed(row["beat_seconds"])
+                case _:
+                    outcome = HandBackOutcome(HELD_UP)
             attempt = Attempt(
                 attempt=row["attempt"],
                 max_attempts=row["max_attempts"],

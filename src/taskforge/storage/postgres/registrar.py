@@ -189,6 +189,8 @@ class Registrar(Steward):
             sample.healthy,
             self.bound_now(),
             sample.stopping,
+            sample.stuck_slots,
+            sample.blocking,
         )
         if not rows:
             raise LeaseLost(f"the lease of worker incarnation {incarnation} is over; register again")

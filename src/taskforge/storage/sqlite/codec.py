@@ -251,6 +251,7 @@ def worker(row: Any, now: int) -> Worker:
             healthy=bool(row["healthy"]),
             drain=bool(row["drain_mode"]),
             active=row["active"],
+            stuck=row["stuck_slots"],
         ),
         capabilities=msgspec.json.decode(row["capabilities"]),
         queues=texts(row["queues"]),
@@ -268,4 +269,6 @@ def worker(row: Any, now: int) -> Worker:
         registered_at=moment(row["registered_at"]),
         updated_at=moment(row["updated_at"]),
         healthy=bool(row["healthy"]),
+        stuck_slots=row["stuck_slots"],
+        blocking=None if row["blocking"] is None else uuid_from_bytes(row["blocking"]),
     )

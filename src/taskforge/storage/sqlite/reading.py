@@ -11,7 +11,16 @@ from taskforge.domain.explanation import explain as explained
 from taskforge.domain.ids import fence_of, last_fence_of, uuid_from_bytes
 from taskforge.domain.job import Job
 from taskforge.domain.log import Level, Line
-from taskforge.domain.outcome import Attempt, Crashed, DeadlinePassed, HeartbeatMissed, Outcome, TimedOut
+from taskforge.domain.outcome import (
+    HELD_UP,
+    Attempt,
+    Crashed,
+    DeadlinePassed,
+    HandBackOutcome,
+    HeartbeatMissed,
+    Outcome,
+    TimedOut,
+)
 from taskforge.domain.query import Event, Events, QueueStats, event_position
 from taskforge.domain.queue import Queue
 from taskforge.storage.catalog import Lane
@@ -173,8 +182,10 @@ def lapsed(snapshot: Snapshot, limit: int) -> list[Lapsed]:
             outcome = Crashed(str(uuid_from_bytes(worker)) if name is None else name)
         elif why == 2:
             outcome = TimedOut(timeout)
-        else:
+        elif why == 3:
             outcome = HeartbeatMissed(beat)
+        else:
+            outcome = HandBackOutcome(HELD_UP)
         standing = Attempt(attempt, max_attempts, crashes, codec.epoch(fence), bool(cancel), bool(deadline_passed))
         settings = catalog.queues[catalog.lanes[lane].queue].settings
         found.append(Lapsed(uuid_from_bytes(fence), standing, outcome, settings))

@@ -56,7 +56,8 @@ def renew(transaction: Transaction, asked_at: int, incarnation: UUID, lease_seco
     if row is None or row[0] <= asked_at:
         raise LeaseLost(f"the lease of worker incarnation {incarnation} is over; register again")
     values = (now + span(lease_seconds), now, sample.cpu_percent, sample.memory_bytes, sample.healthy, key, sample.stopping)
-    transaction.execute(sql("renew"), values)
+    blocking = None if sample.blocking is None else sample.blocking.bytes
+    transaction.execute(sql("renew"), (*values, sample.stuck_slots, blocking))
     if bool(row[2]) != sample.healthy:
         transaction.keeper.raise_version()
     asked = transaction.execute("select fence from running where worker = ? and cancel_requested", (key,)).fetchall()

@@ -260,6 +260,8 @@ create table taskforge.workers (
     max_concurrent_jobs int not null,
     drain_mode boolean not null default false,
     healthy boolean not null default true,
+    stuck_slots int not null default 0, -- held by handlers that did not end
+    blocking uuid, -- the fence of the job that holds its event loop
     version text not null,
     host text not null,
     pid int,

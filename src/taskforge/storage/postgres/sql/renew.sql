@@ -3,12 +3,14 @@
 -- catalog's version, which must not be given twice.
 -- A worker that stops is shown as draining; its next life is not. It claims nothing more, so nobody need read the catalog anew.
 -- $1 incarnation · $2 lease seconds · $3 cpu · $4 memory · $5 healthy · $6 now (tests) · $7 stopping
+-- $8 stuck slots · $9 the fence that holds its event loop
 with before as materialized (
     select healthy from taskforge.workers where incarnation = $1
 ),
 renewed as (
     update taskforge.workers w set lease_until = c.now + make_interval(secs => $2), heartbeat_at = c.now, updated_at = c.now,
-        cpu_percent = $3, memory_bytes = $4, healthy = $5, drain_mode = w.drain_mode or $7
+        cpu_percent = $3, memory_bytes = $4, healthy = $5, drain_mode = w.drain_mode or $7,
+        stuck_slots = $8, blocking = $9
     from (
         select coalesce($6::timestamptz, statement_timestamp()) as now,
             set_config('synchronous_commit', (select case when healthy = $5 then 'off' else 'on' end from before), true)

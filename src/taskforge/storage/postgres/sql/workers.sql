@@ -1,6 +1,6 @@
 -- The newest incarnation of each worker, and older ones whose lease is alive. $1 projects · $2 now (tests)
 select w.incarnation, w.id, w.project, w.name, w.worker_type, w.role, w.capabilities::text as capabilities, w.queues, w.types,
-    w.max_concurrent_jobs, w.drain_mode, w.healthy, w.version, w.host, w.pid, w.cpu_percent, w.memory_bytes, w.lease_until, w.heartbeat_at,
+    w.max_concurrent_jobs, w.drain_mode, w.healthy, w.stuck_slots, w.blocking, w.version, w.host, w.pid, w.cpu_percent, w.memory_bytes, w.lease_until, w.heartbeat_at,
     w.registered_at, w.updated_at, coalesce(r.active, 0) as active, c.now
 from taskforge.workers w
 cross join (select coalesce($2::timestamptz, statement_timestamp()) as now) c

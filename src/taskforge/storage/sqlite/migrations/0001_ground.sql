@@ -253,6 +253,8 @@ create table workers (
     max_concurrent_jobs integer not null,
     drain_mode integer not null default 0,
     healthy integer not null default 1,
+    stuck_slots integer not null default 0, -- held by handlers that did not end
+    blocking blob, -- the fence of the job that holds its event loop
     version text not null,
     host text not null,
     pid integer,
