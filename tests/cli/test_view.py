@@ -96,6 +96,7 @@ def _job(status: JobStatus, **changes: object) -> Job:
         crash_count=0,
         payload=None,
         created_at=NOW - timedelta(seconds=5),
+        updated_at=NOW,
         started_at=NOW - timedelta(seconds=4),
     )
     return msgspec.structs.replace(job, **changes)

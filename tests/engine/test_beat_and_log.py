@@ -1,10 +1,9 @@
 import msgspec
-import pytest
 
 from taskforge.domain.execution import Beat, ExecutionStatus
 from taskforge.domain.ids import fence_of
 from taskforge.domain.log import MAX_MESSAGE, Level, Line, NewLine
-from taskforge.domain.outcome import Finish, HandBack, Lost, Succeed
+from taskforge.domain.outcome import Finish, HandBack, HeartbeatMissed, Lost, Succeed
 from tests.engine.world import World
 
 
@@ -24,6 +23,9 @@ async def test_a_beat_is_seen_with_progress_and_message(world: World) -> None:
     assert (found.progress, found.progress_message) == (0.25, "a quarter")
     [execution] = await world.engine.executions([1], job)
     assert (execution.status, execution.heartbeat_at) == (ExecutionStatus.RUNNING, world.clock.now())
+    # Nobody said when it began: its claim is the earliest that it can have been, and its time is not made longer.
+    assert (execution.started_at, execution.timeout_at) == (world.clock.after(-3), world.clock.after(297))
+    assert found.started_at == execution.started_at
 
 
 async def test_what_a_beat_does_not_say_stays(world: World) -> None:
@@ -71,6 +73,30 @@ async def test_beats_hold_off_the_heartbeat_timeout(world: World) -> None:
     assert lapsed.fence == fence
 
 
+async def test_a_start_is_no_heartbeat_but_the_timeout_counts_from_it(world: World) -> None:
+    await world.queue("watched", heartbeat_timeout_seconds=10)
+    job, fence = await world.running(queue="watched")
+    world.clock.advance(5)
+    await world.engine.beat([Beat(fence=fence, started_seconds_ago=2.0, alive=False)])
+    world.clock.advance(3)
+    await world.engine.beat([Beat(fence=fence, started_seconds_ago=5.0, alive=False)])  # said again, it changes nothing
+    await world.engine.beat([Beat(fence=fence, alive=False)])
+    world.clock.advance(4)
+    assert await world.engine.lapsed(10) == []
+    world.clock.advance(1)
+    [lapsed] = await world.engine.lapsed(10)
+    assert (lapsed.fence, lapsed.outcome) == (fence, HeartbeatMissed(10))
+    [execution] = await world.engine.executions([1], job)
+    assert (execution.status, execution.started_at) == (ExecutionStatus.STARTED, world.clock.after(-10))
+    # The handler itself is heard of: from then on its beats count, whatever its worker says of its start.
+    await world.engine.beat([Beat(fence=fence, progress=0.5)])
+    world.clock.advance(9)
+    await world.engine.beat([Beat(fence=fence, started_seconds_ago=1.0, alive=False)])
+    assert await world.engine.lapsed(10) == []
+    world.clock.advance(1)
+    assert [one.fence for one in await world.engine.lapsed(10)] == [fence]
+
+
 async def test_lost_beats_are_reported_and_change_nothing(world: World) -> None:
     job = await world.enqueue()
     worker = await world.worker()
@@ -92,7 +118,7 @@ async def test_many_beats_in_one_call(world: World) -> None:
     beats = [Beat(fence=one.fence, progress=number / 50) for number, one in enumerate(claimed)]
     assert await world.engine.beat(beats) == []
     found = await world.engine.get([1], jobs)
-    assert [job.progress for job in found] == pytest.approx([number / 50 for number in range(50)])
+    assert [job.progress for job in found] == [number / 50 for number in range(50)]
 
 
 # --- Logs ---
@@ -160,8 +186,10 @@ async def test_lost_lines_are_reported_once_for_each_fence(world: World) -> None
 async def test_a_line_counts_as_a_sign_of_life(world: World) -> None:
     job, fence = await world.running()
     await world.engine.log([NewLine(fence, Level.INFO, "hello")])
+    world.clock.advance(1)
     [execution] = await world.engine.executions([1], job)
-    assert execution.status is ExecutionStatus.RUNNING
+    assert (execution.status, execution.started_at) == (ExecutionStatus.RUNNING, world.clock.after(-1))
+    assert (await world.job(job)).started_at == execution.started_at
 
 
 async def test_lines_of_every_attempt_stay_with_the_job(world: World) -> None:

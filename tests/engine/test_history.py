@@ -24,10 +24,14 @@ async def test_a_running_execution_is_queued_then_started_then_running(world: Wo
     assert unset == (None,) * 5
     assert execution.duration_ms is None
     world.clock.advance(1)
-    await world.engine.beat([Beat(fence=claimed.fence, started_seconds_ago=0.0)])
+    await world.engine.beat([Beat(fence=claimed.fence, started_seconds_ago=0.0, alive=False)])
     [execution] = await world.engine.executions([1], job)
-    assert execution.started_at == world.clock.now()
-    assert execution.status in (ExecutionStatus.STARTED, ExecutionStatus.RUNNING)
+    assert (execution.status, execution.started_at, execution.heartbeat_at) == (
+        ExecutionStatus.STARTED,
+        world.clock.now(),
+        None,
+    )
+    assert await world.engine.active_executions([1], timed_out=False, limit=10) == [execution]
     await world.engine.beat([Beat(fence=claimed.fence, progress=0.1)])
     [execution] = await world.engine.executions([1], job)
     assert execution.status is ExecutionStatus.RUNNING

@@ -179,7 +179,7 @@ async def test_no_table_shows_another_projects_rows_behind_the_wall(store: Postg
         full += [table] if rows else []
         assert shown == 0, table
     assert {"jobs", "ready", "running", "finished", "logs", "job_tags", "queues", "lanes", "workers", "outbox"} <= set(full)
-    assert len(looked_into) == 19  # 18 tables and the view of jobs
+    assert len(looked_into) == 20  # 19 tables and the view of jobs
 
 
 async def test_nothing_can_be_written_nor_secrets_read_behind_the_wall(store: PostgresStore) -> None:

@@ -45,6 +45,7 @@ def job(status: JobStatus = JobStatus.PENDING, **facts: Any) -> Job:
         crash_count=0,
         payload=None,
         created_at=NOW,
+        updated_at=NOW,
         **facts,
     )
 

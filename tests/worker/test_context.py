@@ -10,7 +10,9 @@ import msgspec
 import pytest
 
 from taskforge import Context, Invalid, current_context
+from taskforge.domain.execution import Execution, ExecutionStatus
 from taskforge.domain.log import Level, Line
+from taskforge.domain.tenancy import FIRST_PROJECT
 from tests.worker.crew import Crew, until
 from tests.worker.handlers import add_to
 
@@ -225,6 +227,40 @@ async def test_heartbeats_keep_a_job_that_must_send_them(crew: Crew) -> None:
     job = await crew.end(silent)
     assert job.error is not None
     assert job.error.type == "HeartbeatMissed"
+
+
+async def test_a_silent_handler_is_shown_as_started_and_one_that_speaks_as_running(crew: Crew) -> None:
+    done = asyncio.Event()
+
+    @crew.forge.job()
+    async def waits(ctx: Context, speaks: bool) -> None:
+        if speaks:
+            ctx.log("here I am")
+        await done.wait()
+
+    await crew.start()
+    silent, speaking = await waits.enqueue(False), await waits.enqueue(True)
+    seen: dict[bool, list[Execution]] = {False: [], True: []}
+    async with asyncio.timeout(20):
+        while not all(found and found[0].status != "queued" for found in seen.values()):
+            await asyncio.sleep(0.02)
+            seen = {False: await crew.executions(silent.id), True: await crew.executions(speaking.id)}
+    [[quiet], [loud]] = seen.values()
+    # That it started is its worker's word, and no heartbeat.
+    assert (quiet.status, quiet.heartbeat_at) == (ExecutionStatus.STARTED, None)
+    async with asyncio.timeout(20):
+        while loud.status != "running":
+            await asyncio.sleep(0.02)
+            [loud] = await crew.executions(speaking.id)
+    assert loud.started_at is not None
+    for handle, execution in ((silent, quiet), (speaking, loud)):
+        job = await handle.job()
+        assert (job.started_at, job.worker_id) == (execution.started_at, execution.worker_id)
+    [worker] = await (await crew.forge.engine()).workers([FIRST_PROJECT])
+    assert (quiet.worker_id, quiet.worker_name) == (worker.id, worker.name)
+    done.set()
+    for handle in (silent, speaking):
+        await crew.end(handle)
 
 
 async def test_a_thread_sees_that_it_should_stop(crew: Crew) -> None:

@@ -64,6 +64,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     payload: Json
     redacted: bool
     created_at: Time
+    updated_at: Time
     scheduled_for: Time | None
     timeout_at: Time | None
     expires_at: Time | None
@@ -82,6 +83,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     fairness_key: str | None
     trace: str | None
     origin_queue: str | None
+    worker_id: UUID | None
+    worker_name: str | None
     worker_incarnation: UUID | None
     cancel_requested: bool
 
@@ -91,8 +94,11 @@ class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
     job: UUID
     attempt_number: int
     status: str
+    worker_id: UUID | None
+    worker_name: str | None
     worker_incarnation: UUID | None
     created_at: Time
+    updated_at: Time
     started_at: Time | None
     finished_at: Time | None
     heartbeat_at: Time | None
@@ -251,6 +257,7 @@ def job_view(job: Job, projects: dict[int, str], *, open_payload: bool) -> JobVi
         payload=job.payload if open_payload else None,
         redacted=not open_payload,
         created_at=job.created_at,
+        updated_at=job.updated_at,
         scheduled_for=job.scheduled_for,
         timeout_at=job.timeout_at,
         expires_at=job.expires_at,
@@ -269,6 +276,8 @@ def job_view(job: Job, projects: dict[int, str], *, open_payload: bool) -> JobVi
         fairness_key=job.fairness_key,
         trace=job.trace,
         origin_queue=job.origin_queue,
+        worker_id=job.worker_id,
+        worker_name=job.worker_name,
         worker_incarnation=job.worker,
         cancel_requested=job.cancel_requested,
     )
@@ -280,8 +289,11 @@ def execution_view(execution: Execution, *, open_payload: bool) -> ExecutionView
         job=execution.job,
         attempt_number=execution.attempt_number,
         status=execution.status.value,
+        worker_id=execution.worker_id,
+        worker_name=execution.worker_name,
         worker_incarnation=execution.worker,
         created_at=execution.created_at,
+        updated_at=execution.updated_at,
         started_at=execution.started_at,
         finished_at=execution.finished_at,
         heartbeat_at=execution.heartbeat_at,

@@ -2,7 +2,6 @@
 
 from datetime import datetime
 from typing import Annotated
-from uuid import UUID
 
 import msgspec
 from cyclopts import App, Parameter
@@ -88,8 +87,6 @@ async def show(job: Annotated[str, Parameter(help="The job's id.")], /, *, store
         entries = await history(engine, [engine.home], identifier)
         waits = not found[0].status.is_final and found[0].status is not JobStatus.PROCESSING
         why = (await engine.explain([engine.home], identifier)).reasons[0].text if waits and not store.json else None
-        known = await engine.workers([engine.home])
-        workers = {identifier: worker.name for worker in known for identifier in (worker.id, worker.incarnation)}
     if store.json:
         emit(
             {
@@ -100,13 +97,13 @@ async def show(job: Annotated[str, Parameter(help="The job's id.")], /, *, store
         )
         return
     out = console()
-    _show_facts(out, found[0], workers.get(found[0].worker) if found[0].worker else None, why)
-    _show_executions(out, executions, workers)
+    _show_facts(out, found[0], why)
+    _show_executions(out, executions)
     _show_logs(out, entries)
     _show_error(out, found[0].error or next((one.error for one in reversed(executions) if one.error is not None), None))
 
 
-def _show_facts(out: Console, job: Job, worker: str | None, why: str | None) -> None:
+def _show_facts(out: Console, job: Job, why: str | None) -> None:
     out.print(f"[bold]{job.id}[/] ", status(job.status), f" {job.reason}" if job.reason else "", sep="")
     facts = {
         "waits": why,
@@ -115,7 +112,7 @@ def _show_facts(out: Console, job: Job, worker: str | None, why: str | None) -> 
         "priority": job.priority,
         "attempts": f"{job.attempt_count} of {job.max_attempts}" + (f", {job.crash_count} crashes" if job.crash_count else ""),
         "progress": None if job.progress is None else f"{job.progress:.0%} {job.progress_message or ''}",
-        "worker": worker or job.worker,
+        "worker": job.worker_name or job.worker,
         "enqueued": clock(job.created_at),
         "due": clock(job.scheduled_for),
         "started": clock(job.started_at),
@@ -141,7 +138,7 @@ def _json(value: msgspec.Raw | None) -> str | None:
     return None if value is None else bytes(value).decode()
 
 
-def _show_executions(out: Console, executions: list[Execution], workers: dict[UUID, str]) -> None:
+def _show_executions(out: Console, executions: list[Execution]) -> None:
     if not executions:
         return
     rows = table(
@@ -150,7 +147,7 @@ def _show_executions(out: Console, executions: list[Execution], workers: dict[UU
     for one in executions:
         took = None if one.duration_ms is None else one.duration_ms / 1000
         why = one.reason or ("" if one.error is None else f"{one.error.type}: {one.error.message}".partition("\n")[0])
-        worker = "" if one.worker is None else workers.get(one.worker, str(one.worker))
+        worker = one.worker_name or str(one.worker or "")
         rows.add_row(
             str(one.attempt_number), status(one.status), worker, clock(one.started_at or one.created_at), span(took), Text(why)
         )

@@ -24,7 +24,7 @@ def job(found: Job) -> Shape:
 
 
 def execution(found: Execution) -> Shape:
-    return msgspec.structs.asdict(found) | {"duration_ms": found.duration_ms}
+    return msgspec.structs.asdict(found) | {"duration_ms": found.duration_ms, "updated_at": found.updated_at}
 
 
 def entry(found: Entry) -> Shape:

@@ -28,6 +28,7 @@ class JobShape(msgspec.Struct, kw_only=True):
     max_attempts: int
     crash_count: int
     created_at: datetime
+    updated_at: datetime
     payload: msgspec.Raw = NULL
     redacted: bool = False
     scheduled_for: datetime | None = None
@@ -48,6 +49,8 @@ class JobShape(msgspec.Struct, kw_only=True):
     fairness_key: str | None = None
     trace: str | None = None
     origin_queue: str | None = None
+    worker_id: UUID | None = None
+    worker_name: str | None = None
     worker_incarnation: UUID | None = None
     cancel_requested: bool = False
 
@@ -65,6 +68,8 @@ class ExecutionShape(msgspec.Struct, kw_only=True):
     attempt_number: int
     status: ExecutionStatus
     created_at: datetime
+    worker_id: UUID | None = None
+    worker_name: str | None = None
     worker_incarnation: UUID | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None

@@ -27,6 +27,8 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     status: ExecutionStatus
     worker: UUID | None  # the incarnation that ran it
     created_at: datetime
+    worker_id: UUID | None = None  # whose life that was, as `workers` lists it
+    worker_name: str | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
     heartbeat_at: datetime | None = None
@@ -34,6 +36,10 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     output: msgspec.Raw | None = None
     error: ErrorInfo | None = None
     reason: str | None = None
+
+    @property
+    def updated_at(self) -> datetime:
+        return max(filter(None, (self.created_at, self.started_at, self.heartbeat_at, self.finished_at)))
 
     @property
     def duration_ms(self) -> float | None:
@@ -58,6 +64,7 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
     started_seconds_ago: float | None = None
     progress: float | None = None
     message: str | None = None
+    alive: bool = True  # whether the handler was heard of; else only its worker says when it began, which is no heartbeat
 
 
 # Upper bounds, in milliseconds, of the histogram buckets in which rollups count durations and waits: four to each doubling

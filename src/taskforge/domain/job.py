@@ -261,6 +261,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     crash_count: int
     payload: msgspec.Raw | None
     created_at: datetime
+    updated_at: datetime  # the latest of the times that are known of where it stands
     scheduled_for: datetime | None = None
     timeout_at: datetime | None = None
     expires_at: datetime | None = None
@@ -280,6 +281,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     trace: str | None = None
     origin_queue: str | None = None
     worker: UUID | None = None  # the incarnation that runs it, or ran it last
+    worker_id: UUID | None = None  # whose life that is, as `workers` lists it
+    worker_name: str | None = None
     cancel_requested: bool = False
 
 

@@ -1,7 +1,7 @@
 """Queues, their settings, and the rules both obey."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, Self
 from uuid import UUID
@@ -188,6 +188,11 @@ class DeleteQueue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 QueueChange = CreateQueue | UpdateQueue | DeleteQueue
+
+
+def longest_retention(queues: Iterable[Queue], default_days: float) -> float:
+    """In days: nothing that finished longer ago is kept anywhere."""
+    return max([default_days, *(queue.settings.retention_days or 0.0 for queue in queues)])
 
 
 def queue_topic(before: Queue | None, after: Queue) -> str:

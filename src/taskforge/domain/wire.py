@@ -127,6 +127,7 @@ class WireBeat(Body, frozen=True, kw_only=True):
     started_seconds_ago: float | None = None
     progress: float | None = None
     message: str | None = None
+    alive: bool = True  # false: the handler was not heard of, only its start is told
 
 
 class BeatsBody(Body, frozen=True, kw_only=True):
@@ -244,12 +245,17 @@ def beat_of(wire: WireBeat) -> Beat:
         started_seconds_ago=None if ago is None else rules.number("started_seconds_ago", ago, 0, rules.MAX_SECONDS),
         progress=None if progress is None else rules.number("progress", progress, 0, 1),
         message=None if wire.message is None else reason_text(wire.message),
+        alive=wire.alive,
     )
 
 
 def wire_beat(beat: Beat) -> WireBeat:
     return WireBeat(
-        execution=beat.fence, started_seconds_ago=beat.started_seconds_ago, progress=beat.progress, message=beat.message
+        execution=beat.fence,
+        started_seconds_ago=beat.started_seconds_ago,
+        progress=beat.progress,
+        message=beat.message,
+        alive=beat.alive,
     )
 
 

@@ -15,6 +15,9 @@ from taskforge.domain.marks import mark_of
 WORKER_TYPES = ("general", "specialized_cpu", "specialized_io", "specialized_gpu")
 MOST_NAMES = 1_000
 SILENT_AFTER_SECONDS = 30.0
+FORMER_SECONDS = 30 * 86_400.0
+"""For so long beyond the longest retention it stays known whose life an incarnation was: earlier tries of a job that waited or was
+retried are older than its end, from which retention counts."""
 
 
 class WorkerStatus(enum.StrEnum):

@@ -19,7 +19,8 @@ from taskforge.worker.source import WorkSource
 MOST_LINES = 20_000
 MOST_AT_ONCE = 1_000
 FLUSH_SECONDS = 0.25
-STARTED_AFTER_SECONDS = 1.0
+# A job that is over sooner is never told apart from its end: most are, and pay nothing for this.
+STARTED_AFTER_SECONDS = 0.1
 
 
 _installing = threading.Lock()
@@ -86,12 +87,24 @@ class Reporter:
         now = time.monotonic()
         with self._guard:
             progress, self._progress = self._progress, {}
+            heard = {line.fence for _, line in self._lines} | progress.keys()
         beats = {fence: Beat(fence=fence, progress=fraction, message=message) for fence, (fraction, message) in progress.items()}
-        news = [one for one in running.values() if not one.told and now - one.started >= STARTED_AFTER_SECONDS]
+        # Whoever is heard of has started: when, is told before.
+        news = [
+            one
+            for one in running.values()
+            if not one.told and (now - one.started >= STARTED_AFTER_SECONDS or one.claimed.fence in heard)
+        ]
         for one in news:
             fence = one.claimed.fence
             fraction, message = progress.get(fence, (None, None))
-            beats[fence] = Beat(fence=fence, started_seconds_ago=now - one.started, progress=fraction, message=message)
+            beats[fence] = Beat(
+                fence=fence,
+                started_seconds_ago=now - one.started,
+                progress=fraction,
+                message=message,
+                alive=fence in progress,  # that it began is its worker's word, and no heartbeat of the handler's
+            )
         if beats:
             try:
                 lost = await self._source.beat(list(beats.values()))

@@ -1,7 +1,7 @@
 """Rows to values and back, for PostgreSQL."""
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -10,8 +10,8 @@ import msgspec
 from asyncpg.pgproto import pgproto
 
 from taskforge.domain.assignment import Assignment
-from taskforge.domain.execution import ExecutionStatus
-from taskforge.domain.ids import created_at
+from taskforge.domain.execution import Execution, ExecutionStatus
+from taskforge.domain.ids import created_at, job_of
 from taskforge.domain.job import Claimed, ErrorInfo, Job, JobStatus, When
 from taskforge.domain.queue import Queue, QueueSettings
 from taskforge.domain.worker import SILENT_AFTER_SECONDS, Worker, status_of
@@ -98,6 +98,26 @@ def claimed(row: asyncpg.Record, lane: OpenLane) -> Claimed:
     )
 
 
+def execution(row: asyncpg.Record, fence: UUID) -> Execution:
+    return Execution(
+        id=fence,
+        job=job_of(fence),
+        attempt_number=row["attempt"],
+        status=EXECUTION_STATUSES[row["status"]],
+        worker=row["worker"],
+        created_at=row["claimed_at"],
+        worker_id=row["worker_id"],
+        worker_name=row["worker_name"],
+        started_at=row["started_at"],
+        finished_at=row["finished_at"],
+        heartbeat_at=row["heartbeat_at"],
+        timeout_at=row["timeout_at"],
+        output=raw(row["output"]),
+        error=error(row["error"]),
+        reason=row["reason"],
+    )
+
+
 def error(text: str | None) -> ErrorInfo | None:
     return None if text is None else _errors.decode(text)
 
@@ -130,10 +150,11 @@ def job(row: asyncpg.Record, catalog: Catalog) -> Job:
         crash_count=row["crashes"],
         payload=raw(row["payload"]),
         created_at=created_at(row["id"]),
+        updated_at=_updated_at(row, status),
         scheduled_for=row["due"],
         timeout_at=row["deadline"],
         expires_at=row["expires_at"],
-        started_at=row["started_at"] or row["claimed_at"],
+        started_at=row["started_at"],
         completed_at=row["finished_at"],
         timeout_seconds=row["timeout_seconds"],
         result=raw(row["result"]),
@@ -149,8 +170,19 @@ def job(row: asyncpg.Record, catalog: Catalog) -> Job:
         trace=row["trace"],
         origin_queue=None if origin is None else catalog.queues[origin].name,
         worker=row["worker"],
+        worker_id=row["worker_id"],
+        worker_name=row["worker_name"],
         cancel_requested=row["cancel_requested"],
     )
+
+
+def _updated_at(row: asyncpg.Record, status: JobStatus) -> datetime:
+    times: list[datetime | None] = [
+        row[name] for name in ("edited_at", "last_ended_at", "claimed_at", "started_at", "heartbeat_at", "finished_at")
+    ]
+    if status is JobStatus.PENDING:
+        times.append(datetime.fromtimestamp(row["turn"] / 1e6, UTC))
+    return max([created_at(row["id"]), *(time for time in times if time is not None)])
 
 
 def worker(row: asyncpg.Record, now: datetime) -> Worker:

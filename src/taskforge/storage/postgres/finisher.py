@@ -199,6 +199,7 @@ class Finisher(Claimer):
             [beat.progress for beat in last.values()],
             [beat.message for beat in last.values()],
             self.bound_now(),
+            [beat.alive for beat in last.values()],
         )
         return [Lost(row["fence"]) for row in rows]
 

@@ -18,6 +18,8 @@ from taskforge.domain.outcome import (
     Outcome,
     TimedOut,
 )
+from taskforge.domain.queue import longest_retention
+from taskforge.domain.worker import FORMER_SECONDS
 from taskforge.storage.catalog import Catalog
 from taskforge.storage.engine import Lapsed, Pruned
 from taskforge.storage.postgres import codec, partitions
@@ -125,7 +127,7 @@ class Keeper(Reader):
         now = await self.now()
         catalog = await self.newest_catalog()
         keeps = {queue.number: timedelta(days=queue.settings.retention_days or retention_days) for queue in catalog.queues.values()}
-        longest = max([*keeps.values(), timedelta(days=retention_days)])
+        longest = timedelta(days=longest_retention(catalog.queues.values(), retention_days))
         try:
             await partitions.make_ahead(self, now)
             count = await partitions.drop_old(self, now, now - longest, self._kept)
@@ -142,7 +144,7 @@ class Keeper(Reader):
                     status = await connection.execute(self.sql("remove"), jobs, [number], now - keep, self.bound_now())
                 count += _affected(status)
         async with self.connection() as connection:
-            await connection.execute(self.sql("prune_rest"), limit, self.bound_now())
+            await connection.execute(self.sql("prune_rest"), limit, self.bound_now(), longest + timedelta(seconds=FORMER_SECONDS))
             if count:
                 await connection.execute(
                     self.in_schema("update taskforge.catalog set pruned_before = greatest(pruned_before, $1)"),

@@ -10,7 +10,7 @@ import asyncpg
 from taskforge.domain.errors import EventsGone, NotFound, nearest
 from taskforge.domain.execution import Execution
 from taskforge.domain.explanation import MOST_AHEAD, Explanation, Rate, Standing, Verdict, explain
-from taskforge.domain.ids import fence_of, job_of, last_fence_of
+from taskforge.domain.ids import fence_of, last_fence_of
 from taskforge.domain.job import Job, JobStatus
 from taskforge.domain.log import Level, Line
 from taskforge.domain.query import Event, Events, JobFilter, Page, check_filter, check_page, event_position
@@ -71,41 +71,11 @@ class Reader(Assigner):
 
     async def executions(self, projects: Sequence[int], job: UUID) -> list[Execution]:
         rows = await self.read(projects, "executions", job, list(projects))
-        return [
-            Execution(
-                id=fence_of(job, row["epoch"]),
-                job=job,
-                attempt_number=row["attempt"],
-                status=codec.EXECUTION_STATUSES[row["status"]],
-                worker=row["worker"],
-                created_at=row["claimed_at"],
-                started_at=row["started_at"],
-                finished_at=row["finished_at"],
-                heartbeat_at=row["heartbeat_at"],
-                timeout_at=row["timeout_at"],
-                output=codec.raw(row["output"]),
-                error=codec.error(row["error"]),
-                reason=row["reason"],
-            )
-            for row in rows
-        ]
+        return [codec.execution(row, fence_of(job, row["epoch"])) for row in rows]
 
     async def active_executions(self, projects: Sequence[int], *, timed_out: bool, limit: int) -> list[Execution]:
         rows = await self.read(projects, "active_executions", list(projects), timed_out, limit, self.bound_now())
-        return [
-            Execution(
-                id=row["fence"],
-                job=job_of(row["fence"]),
-                attempt_number=row["attempt"],
-                status=codec.EXECUTION_STATUSES[row["status"]],
-                worker=row["worker"],
-                created_at=row["claimed_at"],
-                started_at=row["started_at"],
-                heartbeat_at=row["heartbeat_at"],
-                timeout_at=row["timeout_at"],
-            )
-            for row in rows
-        ]
+        return [codec.execution(row, row["fence"]) for row in rows]
 
     async def logs(self, projects: Sequence[int], job: UUID, *, least: Level, after: int, limit: int, offset: int) -> list[Line]:
         rows = await self.read(projects, "logs", job, list(projects), int(least), after, limit, offset)

@@ -144,7 +144,7 @@ class Steward(Finisher):
         now = self.bound_now()
         ends = [_ending(job, move, now) for job, move in moves if isinstance(move, End)]
         stops = [(job.place["fence"],) for job, move in moves if isinstance(move, AskToStop)]
-        erased = [(job.facts["id"],) for job, move in moves if isinstance(move, Erase)]
+        erased = [(job.facts["id"], now) for job, move in moves if isinstance(move, Erase)]
         removed = [job.facts for job, move in moves if isinstance(move, Remove)]
         for name, rows in (("end_waiting", ends), ("ask_to_stop", stops), ("erase", erased)):
             if rows:

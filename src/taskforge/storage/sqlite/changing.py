@@ -93,7 +93,7 @@ def _carry_out(transaction: Transaction, row: Any, standing: Standing, move: Mov
         case Place():
             return _place(transaction, row, standing, move)
         case Erase():
-            transaction.execute("update jobs set payload = null where id = ?", (row["id"],))
+            transaction.execute("update jobs set payload = null, edited_at = ? where id = ?", (transaction.now, row["id"]))
             return standing.status
         case Remove():
             ledger = Ledger(transaction, transaction.keeper.current())
@@ -150,9 +150,10 @@ def _rewrite(transaction: Transaction, row: Any, standing: Standing, move: Place
     origin = None if move.clear_origin else row["origin_queue"]
     after = (queue, move.priority, payload, origin, deadline, expires)
     before = (row["queue"], row["priority"], row["payload"], row["origin_queue"], row["deadline"], row["expires_at"])
-    # Most retries change none of them, and a row that is written anew is a page that is written anew.
-    if after != before:
-        transaction.execute(sql("rewrite"), (*after, row["id"]))
+    # Most retries change none of them, and a row that is written anew is a page that is written anew. When they were made tells
+    # the job's turn; of an edit only the facts do.
+    if after != before or not standing.status.is_final:
+        transaction.execute(sql("rewrite"), (*after, now, row["id"]))
     return deadline, expires
 
 

@@ -191,10 +191,11 @@ def job(row: Sequence[Any], catalog: Catalog) -> Job:
         crash_count=value["crashes"],
         payload=raw(value["payload"]),
         created_at=created_at(identifier),
+        updated_at=_updated_at(value, created_at(identifier), status),
         scheduled_for=maybe_moment(value["due"]),
         timeout_at=maybe_moment(value["deadline"]),
         expires_at=maybe_moment(value["expires_at"]),
-        started_at=maybe_moment(value["started_at"] or value["claimed_at"]),
+        started_at=maybe_moment(value["started_at"]),
         completed_at=maybe_moment(value["finished_at"]),
         timeout_seconds=value["timeout_seconds"],
         result=raw(value["result"]),
@@ -210,8 +211,16 @@ def job(row: Sequence[Any], catalog: Catalog) -> Job:
         trace=value["trace"],
         origin_queue=None if origin is None else catalog.queues[origin].name,
         worker=maybe_uuid(value["worker"]),
+        worker_id=maybe_uuid(value["worker_id"]),
+        worker_name=value["worker_name"],
         cancel_requested=bool(value["cancel_requested"]),
     )
+
+
+def _updated_at(row: Any, created: datetime, status: JobStatus) -> datetime:
+    names = ["edited_at", "last_ended_at", "claimed_at", "started_at", "heartbeat_at", "finished_at"]
+    names += ["turn"] if status is JobStatus.PENDING else []
+    return max([created, *(moment(row[name]) for name in names if row[name] is not None)])
 
 
 def execution(row: Row) -> Execution:
@@ -230,6 +239,8 @@ def execution(row: Row) -> Execution:
         output=raw(row[9]),
         error=error(row[10]),
         reason=row[11],
+        worker_id=maybe_uuid(row[12]),
+        worker_name=row[13],
     )
 
 

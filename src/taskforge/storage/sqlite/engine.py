@@ -271,7 +271,7 @@ class SqliteEngine:
 
     async def prune(self, retention_days: float, limit: int) -> Pruned:
         old, more = await self._readers.read(lambda seen: pruning.find_old(seen, retention_days, limit))
-        return await self._writer.submit(lambda transaction: pruning.prune(transaction, old, limit, more=more))
+        return await self._writer.submit(lambda transaction: pruning.prune(transaction, retention_days, old, limit, more=more))
 
     # --- Accounts ---
 

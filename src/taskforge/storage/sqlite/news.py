@@ -16,7 +16,7 @@ def beat(transaction: Transaction, beats: Sequence[Beat]) -> list[Lost]:
     rows = []
     for one in beats:
         began = None if one.started_seconds_ago is None else transaction.now - span(one.started_seconds_ago)
-        rows.append((transaction.now, began, one.progress, one.message, one.fence.bytes))
+        rows.append((transaction.now, began, one.progress, one.message, one.alive, one.fence.bytes))
     transaction.executemany(sql("beat"), [row for row in rows if row[-1] in held])
     return [Lost(fence) for fence in dict.fromkeys(one.fence for one in beats) if fence.bytes not in held]
 
@@ -36,7 +36,10 @@ def log(transaction: Transaction, lines: Sequence[NewLine]) -> list[Lost]:
         transaction.executemany(sql("add_log"), rows)
         # A line is a sign that the handler runs.
         spoke = dict.fromkeys(piece.fence.bytes for piece in pieces)
-        text = "update running set heartbeat_at = ? where fence = ? and heartbeat_at is null"
+        text = (
+            "update running set heartbeat_at = ?, started_at = coalesce(started_at, claimed_at) "
+            "where fence = ? and heartbeat_at is null"
+        )
         transaction.executemany(text, [(transaction.now, fence) for fence in spoke])
     return [Lost(fence) for fence in dict.fromkeys(line.fence for line in lines) if fence.bytes not in held]
 

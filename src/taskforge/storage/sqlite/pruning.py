@@ -1,7 +1,8 @@
 """Removes what retention no longer keeps, in slices so small that no other write waits long."""
 
 from taskforge.domain.ids import created_at, first_id_at, uuid_from_bytes
-from taskforge.domain.queue import DAY
+from taskforge.domain.queue import DAY, longest_retention
+from taskforge.domain.worker import FORMER_SECONDS
 from taskforge.storage.engine import Pruned
 from taskforge.storage.sqlite import codec
 from taskforge.storage.sqlite.changing import remove
@@ -38,10 +39,14 @@ def find_old(snapshot: Snapshot, retention_days: float, limit: int) -> tuple[Old
     return old, left <= 0
 
 
-def prune(transaction: Transaction, old: Old, limit: int, *, more: bool) -> Pruned:
+def prune(transaction: Transaction, retention_days: float, old: Old, limit: int, *, more: bool) -> Pruned:
+    catalog = transaction.keeper.current()
+    longest_days = longest_retention(catalog.queues.values(), retention_days)
     execute = transaction.execute
     transaction.executemany(sql("remove_key"), execute(sql("old_keys"), (transaction.now, limit)).fetchall())
-    execute(sql("prune_workers"), (transaction.now - span(WORKER_SECONDS), limit))
+    former = execute(sql("prune_workers"), (transaction.now - span(WORKER_SECONDS), limit)).fetchall()
+    transaction.executemany(sql("add_former_worker"), former)
+    execute(sql("prune_former_workers"), (transaction.now - span(longest_days * DAY + FORMER_SECONDS), limit))
     gone = execute(sql("prune_outbox"), (transaction.now - span(OUTBOX_SECONDS), limit)).fetchall()
     if gone:
         execute("update catalog set pruned_event = max(pruned_event, ?)", max(gone))
@@ -52,7 +57,7 @@ def prune(transaction: Transaction, old: Old, limit: int, *, more: bool) -> Prun
     lines = execute(sql("prune_logs"), (b"".join(jobs), codec.positions(len(jobs)), LINES_AT_ONCE)).rowcount
     if lines >= LINES_AT_ONCE:
         return Pruned(0, more=True)
-    ledger = Ledger(transaction, transaction.keeper.current())
+    ledger = Ledger(transaction, catalog)
     for queue, found in still.items():
         for _, status in found:
             ledger.removed(queue, status)

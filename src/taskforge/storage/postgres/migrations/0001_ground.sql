@@ -100,7 +100,8 @@ create table taskforge.jobs (
     idempotency_key text,
     fairness_key text,
     trace text,
-    origin_queue int
+    origin_queue int,
+    edited_at timestamptz -- when an operator last changed these facts
 ) partition by range (id);
 create index jobs_queue on taskforge.jobs (queue, id);
 
@@ -161,7 +162,7 @@ create table taskforge.running (
     gate int, -- the queue, when it has a limit
     started_at timestamptz,
     heartbeat_at timestamptz,
-    progress real,
+    progress double precision,
     message text,
     skipped uuid[]
 ) with (fillfactor = 80);
@@ -185,7 +186,7 @@ create table taskforge.finished (
     result json,
     error json,
     reason text,
-    progress real,
+    progress double precision,
     message text,
     primary key (queue, job)
 ) partition by range (job);
@@ -217,7 +218,7 @@ create table taskforge.logs (
     message text not null,
     metadata json,
     logged_at timestamptz not null,
-    primary key (job, number)
+    primary key (job, epoch, number)
 ) partition by range (job);
 
 create table taskforge.job_tags (
@@ -275,6 +276,16 @@ create table taskforge.workers (
     died_at timestamptz -- its process is known to have ended without leaving; whoever outlived it said so
 ) with (fillfactor = 50);
 create index workers_name on taskforge.workers (project, name, registered_at);
+
+-- Whose life an incarnation was that is no longer kept: history names incarnations, and is kept for longer.
+create table taskforge.former_workers (
+    incarnation uuid primary key,
+    id uuid not null,
+    project int not null,
+    name text not null,
+    ended_at timestamptz not null
+);
+create index former_workers_ended on taskforge.former_workers (ended_at);
 
 -- Finish appends one row for each batch and group; folding sums them up. An upsert per finish would rot under a held snapshot.
 create table taskforge.rollup_deltas (
@@ -496,27 +507,33 @@ $function$;
 -- A job and where it stands, for readers.
 create view taskforge.jobs_now with (security_invoker = true) as
 select j.*, p.status, p.lane, p.fence, p.epoch, p.attempt, p.max_attempts as budget, p.crashes, p.due, p.turn, p.worker, p.claimed_at,
-    p.started_at, p.finished_at, p.result, p.error, p.reason, p.progress, p.message, p.cancel_requested
+    p.started_at, p.finished_at, p.result, p.error, p.reason, p.progress, p.message, p.cancel_requested, p.heartbeat_at,
+    -- What waits after a claim changed when that one ended; in the places themselves only the future is written.
+    case when p.status <= 1 and right(p.fence::text, 6) > '000001' then (
+        select e.finished_at from taskforge.executions e where e.job = j.id order by e.epoch desc limit 1) end as last_ended_at,
+    coalesce(a.id, b.id) as worker_id, coalesce(a.name, b.name) as worker_name
 from taskforge.jobs j
 cross join lateral (
     select 0::smallint as status, r.lane, r.fence, null::int as epoch, r.attempt, r.max_attempts, r.crashes, null::timestamptz as due, r.turn,
         null::uuid as worker, null::timestamptz as claimed_at, null::timestamptz as started_at, null::timestamptz as finished_at,
-        null::json as result, null::json as error, null::text as reason, null::real as progress, null::text as message,
-        false as cancel_requested
+        null::json as result, null::json as error, null::text as reason, null::float8 as progress, null::text as message,
+        false as cancel_requested, null::timestamptz as heartbeat_at
     from taskforge.ready r where r.fence > j.id and r.fence <= taskforge.last_fence(j.id)
     union all
-    select 1, w.lane, w.fence, null, w.attempt, w.max_attempts, w.crashes, w.due, null, null, null, null, null, null, null, null, null, null, false
+    select 1, w.lane, w.fence, null, w.attempt, w.max_attempts, w.crashes, w.due, null, null, null, null, null, null, null, null, null, null, false, null
     from taskforge.waiting w where w.fence > j.id and w.fence <= taskforge.last_fence(j.id)
     union all
     select 2, r.lane, r.fence, null, r.attempt, r.max_attempts, r.crashes, null, r.turn, r.worker, r.claimed_at, r.started_at, null,
-        null, null, null, r.progress, r.message, r.cancel_requested
+        null, null, null, r.progress, r.message, r.cancel_requested, r.heartbeat_at
     from taskforge.running r where r.fence > j.id and r.fence <= taskforge.last_fence(j.id)
     union all
     select f.status, null, null, f.epoch, f.attempt, f.max_attempts, f.crashes, null, null, f.worker, f.claimed_at, f.started_at,
-        f.finished_at, f.result, f.error, f.reason, f.progress, f.message, false
+        f.finished_at, f.result, f.error, f.reason, f.progress, f.message, false, null
     from taskforge.finished f where f.queue = j.queue and f.job = j.id
     limit 1
-) p;
+) p
+left join taskforge.workers a on a.incarnation = p.worker
+left join taskforge.former_workers b on b.incarnation = p.worker;
 
 -- Hot tables are vacuumed early and often: they are small, and what is dead in them is in every claim's way.
 alter table taskforge.ready set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);

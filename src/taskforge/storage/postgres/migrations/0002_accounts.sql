@@ -163,7 +163,7 @@ begin
     execute format('grant usage on schema %I to %I', home, reader);
     execute format('grant select on %I.catalog, %I.jobs_now to %I', home, home, reader);
     foreach one in array array['jobs', 'ready', 'waiting', 'running', 'finished', 'executions', 'logs', 'job_tags', 'queues', 'lanes', 'workers',
-        'assignments', 'tallies', 'tally_deltas', 'rollups', 'rollup_deltas', 'worker_tallies', 'outbox']
+        'former_workers', 'assignments', 'tallies', 'tally_deltas', 'rollups', 'rollup_deltas', 'worker_tallies', 'outbox']
     loop
         execute format('grant select on %I.%I to %I', home, one, reader);
         execute format('alter table %I.%I enable row level security', home, one);

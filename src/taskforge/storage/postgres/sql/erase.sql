@@ -1,2 +1,2 @@
--- $1 job
-update taskforge.jobs set payload = null where id = $1
+-- $1 job · $2 now (tests)
+update taskforge.jobs set payload = null, edited_at = coalesce($2::timestamptz, statement_timestamp()) where id = $1

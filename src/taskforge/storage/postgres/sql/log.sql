@@ -4,7 +4,8 @@ with held as materialized (
     select fence, job, project from taskforge.running where fence = any ($1::uuid[]) for key share
 ),
 told as (
-    update taskforge.running r set heartbeat_at = coalesce($7::timestamptz, statement_timestamp())
+    update taskforge.running r set heartbeat_at = coalesce($7::timestamptz, statement_timestamp()),
+        started_at = coalesce(r.started_at, r.claimed_at)
     where r.heartbeat_at is null and r.fence = any (array(select fence from held))
 ),
 lines as (

@@ -92,6 +92,7 @@ create table jobs (
     fairness_key text,
     trace text,
     origin_queue integer,
+    edited_at integer, -- when an operator last changed these facts
     payload text
 ) strict, without rowid;
 create index jobs_queue on jobs (queue, id);
@@ -210,14 +211,14 @@ insert into log_numbers (last) values (0);
 
 create table logs (
     job blob not null,
-    number integer not null,
     epoch integer not null,
+    number integer not null,
     project integer not null,
     level integer not null,
     logged_at integer not null,
     message text not null,
     metadata text,
-    primary key (job, number)
+    primary key (job, epoch, number)
 ) strict, without rowid;
 
 create table job_tags (
@@ -269,6 +270,16 @@ create table workers (
 ) strict, without rowid;
 create index workers_name on workers (project, name, registered_at);
 create index workers_id on workers (id, registered_at);
+
+-- Whose life an incarnation was that is no longer kept: history names incarnations, and is kept for longer.
+create table former_workers (
+    incarnation blob primary key,
+    id blob not null,
+    project integer not null,
+    name text not null,
+    ended_at integer not null
+) strict, without rowid;
+create index former_workers_ended on former_workers (ended_at);
 
 -- Finish appends one row for each batch and group; folding sums them up.
 create table rollup_deltas (
@@ -363,9 +374,17 @@ select j.*,
     f.reason,
     coalesce(x.message, f.message) as message,
     f.result,
-    f.error
+    f.error,
+    x.heartbeat_at,
+    -- What waits after a claim changed when that one ended; in the places themselves only the future is written.
+    case when substr(coalesce(r.fence, w.fence), 14) > x'000001' then
+        (select e.finished_at from executions e where e.job = j.id order by e.epoch desc limit 1) end as last_ended_at,
+    coalesce(a.id, b.id) as worker_id,
+    coalesce(a.name, b.name) as worker_name
 from jobs j
 left join ready r on r.fence > j.id and r.fence <= cast(substr(j.id, 1, 13) || x'ffffff' as blob)
 left join waiting w on w.fence > j.id and w.fence <= cast(substr(j.id, 1, 13) || x'ffffff' as blob)
 left join running x on x.fence > j.id and x.fence <= cast(substr(j.id, 1, 13) || x'ffffff' as blob)
-left join finished f on f.queue = j.queue and f.job = j.id;
+left join finished f on f.queue = j.queue and f.job = j.id
+left join workers a on a.incarnation = coalesce(x.worker, f.worker)
+left join former_workers b on b.incarnation = coalesce(x.worker, f.worker);

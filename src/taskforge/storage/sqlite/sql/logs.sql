@@ -2,4 +2,4 @@
 select number, epoch, level, message, metadata, logged_at
 from logs
 where job = ?1 and number > ?4 and level >= ?3 and project in (select value from json_each(?2))
-order by number limit ?5 offset ?6
+order by epoch, number limit ?5 offset ?6

@@ -1,5 +1,5 @@
 -- Incarnations nobody asks for any more. The newest life of a worker that is assigned to a queue stays: by its name the worker becomes the
--- same again. ?1 leases that ended before this · ?2 limit
+-- same again. `add_former_worker` keeps whose lives they were. ?1 leases that ended before this · ?2 limit
 delete from workers where incarnation in (
     select w.incarnation from workers w
     where w.lease_until < ?1 and w.incarnation not in (select worker from running)
@@ -9,3 +9,4 @@ delete from workers where incarnation in (
                 and (n.registered_at, n.incarnation) > (w.registered_at, w.incarnation)))
     limit ?2
 )
+returning incarnation, id, project, name, lease_until
