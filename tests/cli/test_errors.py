@@ -198,3 +198,23 @@ def test_passwords_are_never_shown(tmp_path: Path) -> None:
     checked = shell.run("config", "check", "--json").stdout
     assert json.loads(checked)["settings"]["url"]["value"] == "postgresql://anna:***@nowhere.invalid/jobs?sslpassword=***"
     assert "geheim" not in shell.run("config", "check").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "mistake", "wanted"),
+    [
+        ("jobs list", "postgres@{place}/nodb", "create the database"),
+        ("migrate", "nobody_knows@{place}/postgres", "create that role"),
+        ("jobs list", "postgres@{place}/postgres?foo=bar", "behind the ? of the URL"),
+        ("config check --connect", "postgres@{place}/nodb", "create the database"),
+    ],
+)
+def test_a_postgres_that_refuses_a_newcomer_is_two_lines(
+    tmp_path: Path, postgres_url: str, words: str, mistake: str, wanted: str
+) -> None:
+    place = postgres_url.rpartition("@")[2].partition("/")[0]
+    shell = Shell(tmp_path, f"postgresql://{mistake.format(place=place)}")
+    told = shell.error(*words.split())
+    assert len(told.splitlines()) == 2, told
+    assert wanted in told
+    assert shell.json(*words.split(), status=2)["error"]["kind"] == "StoreUnsuitable"

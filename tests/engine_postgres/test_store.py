@@ -42,8 +42,8 @@ class Forgetful(PostgresEngine):
     deaf = False
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Any]:
-        async with super().connection() as connection:
+    async def connection(self, **options: Any) -> AsyncIterator[Any]:
+        async with super().connection(**options) as connection:
             if self.deaf:
                 self.deaf = False
                 try:

@@ -1,4 +1,4 @@
-"""The loops of the upkeep live and end together; those beside a server begin again."""
+"""The loops of the upkeep go on whatever they meet; those beside a server begin again."""
 
 import asyncio
 from pathlib import Path
@@ -12,28 +12,41 @@ from taskforge.operations.upkeep import Upkeep, lasting
 from taskforge.storage.sqlite.engine import SqliteEngine
 
 
-async def test_a_loop_that_fails_takes_the_others_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_loop_that_fails_ends_nobody_and_is_told_of_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(upkeep, "FIRST_REST_SECONDS", 0.001)
     engine = SqliteEngine(tmp_path / "jobs.db", durable=False)
     await engine.open()
-    right, staged = engine.stage, []
+    right, staged, folded = engine.stage, [], asyncio.Semaphore(0)
 
     async def stage(limit: int) -> int:
         staged.append(limit)
         return await right(limit)
 
     async def fold(_: int) -> int:
+        folded.release()
         raise RuntimeError("no such table")
 
     monkeypatch.setattr(engine, "stage", stage)
     monkeypatch.setattr(engine, "fold", fold)
+    keeping = asyncio.create_task(Upkeep(engine, interval=0.01).run())
     try:
-        with pytest.raises(RuntimeError, match="no such table"):
-            await Upkeep(engine, interval=0.01).run()
+        async with asyncio.timeout(10):
+            for _ in range(4):
+                await folded.acquire()
+            before = len(staged)
+            while len(staged) < before + 3:
+                await asyncio.sleep(0.01)
+        assert not keeping.done()
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
         before = len(staged)
         await asyncio.sleep(0.1)
-        assert len(staged) == before
+        assert len(staged) == before, "none is left running"
     finally:
         await engine.close()
+    assert len(caplog.records) == 1
 
 
 async def test_what_must_last_begins_again_and_the_log_says_so(

@@ -16,6 +16,7 @@ from taskforge.domain.errors import (
     KeyTaken,
     NotFound,
     QueuePaused,
+    StoreFault,
     StoreUnavailable,
     StoreUnsuitable,
     TaskForgeError,
@@ -104,6 +105,10 @@ def next_step_of(error: Exception) -> str:
             return f"use another key, or see `taskforge jobs show {error.job}`"
         case Gone():
             return "see what is kept with `taskforge jobs list`"
+        case StoreUnsuitable() if error.next_step:
+            return error.next_step
+        case StoreFault():
+            return "report it, with what the log says above"
         case StoreUnsuitable():
             step = (
                 "do that and try again" if "run `" in str(error) else "install the release that fits it, or name another with --url"

@@ -85,7 +85,16 @@ class StoreUnavailable(TaskForgeError):
 
 
 class StoreUnsuitable(TaskForgeError):
-    """The store works but cannot serve: too old a version, a newer schema, a missing right."""
+    """The store works but cannot serve: too old a version, a newer schema, a missing right; `next_step` says what to do, where
+    that is known."""
+
+    def __init__(self, message: str, next_step: str = "") -> None:
+        super().__init__(message)
+        self.next_step = next_step
+
+
+class StoreFault(TaskForgeError):
+    """The store refused a statement for a reason that nobody foresaw. It is a fault of ours, and trying again will not mend it."""
 
 
 class RemoteError(TaskForgeError):

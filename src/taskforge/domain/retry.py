@@ -1,4 +1,7 @@
-"""When a failed job is tried again. The only place where a backoff is computed."""
+"""When a failed job, or a store that is away, is tried again. The only place where a backoff is computed."""
+
+import random
+from collections.abc import Callable
 
 import msgspec
 
@@ -21,3 +24,26 @@ class RetryPolicy(msgspec.Struct, frozen=True):
         grown = self.delay * self.multiplier ** min(attempt - 1, 150)
         base = min(self.most, grown)
         return base * (1 + self.jitter * (2 * chance - 1))
+
+
+STORE_AWAY = RetryPolicy(delay=0.1, most=2.0, jitter=0.3)
+
+
+class Patience:
+    """How long whoever met a store that is away waits before the next try: longer each time, up to a bound."""
+
+    __slots__ = ("_chance", "_policy", "_tries")
+
+    def __init__(self, policy: RetryPolicy = STORE_AWAY, chance: Callable[[], float] = random.random) -> None:
+        self._policy = policy
+        self._chance = chance
+        self._tries = 0
+
+    def wait(self, asked_for: float = 0.0) -> float:
+        """The next wait in seconds, and not less than what the store asked for."""
+        self._tries += 1
+        return max(asked_for, self._policy.wait(self._tries, self._chance()))
+
+    def forget(self) -> None:
+        """The store served: the next wait is a short one again."""
+        self._tries = 0

@@ -138,7 +138,7 @@ class ClaimDesk:
         try:
             await self._engine.finish([Finish(fence, HandBack("its worker did not wait for it")) for fence in fences])
         except StoreUnavailable as error:
-            logger.warning("cannot hand back %d jobs, trying again: %s", len(fences), error)
+            logger.debug("cannot hand back %d jobs, trying again: %s", len(fences), error)
             return
         except Exception:
             logger.exception("cannot hand back %d jobs; they go to others when their lease or their time is over", len(fences))
@@ -151,7 +151,7 @@ class ClaimDesk:
                 try:
                     jobs = await self._ask(waiter.incarnation, waiter.limit)
                 except StoreUnavailable as error:
-                    logger.warning("cannot claim for waiting workers, trying again: %s", error)
+                    logger.debug("cannot claim for waiting workers, trying again: %s", error)
                     return
                 except Exception as error:  # noqa: BLE001 - the one it was asked for hears of it; those behind it go on
                     self._forget(waiter)

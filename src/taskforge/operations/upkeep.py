@@ -10,6 +10,7 @@ import msgspec
 
 from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.outcome import Finish, decide
+from taskforge.domain.retry import Patience, RetryPolicy
 from taskforge.storage.engine import Engine
 
 logger = logging.getLogger("taskforge.upkeep")
@@ -56,7 +57,7 @@ class Upkeep:
         return len(finishes) - len(await self._engine.finish(finishes, lapsed=True))
 
     async def run(self) -> None:
-        """Go on until cancelled, or until one of the loops fails; none is left running then."""
+        """Go on until cancelled; no loop is left running then."""
         loops = [
             asyncio.ensure_future(one)
             for one in (
@@ -80,12 +81,25 @@ class Upkeep:
 
 
 async def every(seconds: float, act: Callable[[], Awaitable[object]]) -> None:
-    """At once and then again and again. A store that is away is tried again; several processes drift apart by jitter."""
+    """At once and then again and again, whatever it meets: upkeep ends no process. A store that is away is tried again after ever
+    longer waits, and so is what failed, which is told of once; several processes drift apart by jitter."""
+    away, failed = Patience(), Patience(RetryPolicy(delay=FIRST_REST_SECONDS, most=LONGEST_REST_SECONDS))
+    told = ""
     while True:
         try:
             await act()
         except StoreUnavailable as error:
-            await asyncio.sleep(error.retry_after)
+            await asyncio.sleep(away.wait(error.asked_for))
+            continue
+        except Exception as error:
+            if told != repr(error):
+                logger.exception("a part of the upkeep failed and is tried again")
+                told = repr(error)
+            await asyncio.sleep(failed.wait())
+            continue
+        away.forget()
+        failed.forget()
+        told = ""
         await asyncio.sleep(seconds * random.uniform(0.8, 1.2))
 
 

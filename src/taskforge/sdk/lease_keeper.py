@@ -1,6 +1,7 @@
 """The process that keeps a worker's lease: `python -m taskforge.sdk.lease_keeper`, started by the worker, never by hand."""
 
 import asyncio
+import logging
 import os
 import sys
 
@@ -12,6 +13,8 @@ from taskforge.worker.parent import outlive_signals
 
 
 async def main() -> int:
+    # The worker itself says when the store has gone and when it is back.
+    logging.getLogger("taskforge.store").setLevel(logging.ERROR)
     # Unbuffered: what follows the first line is for the keeper to read.
     with os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0) as unbuffered:
         charge = msgspec.json.decode(unbuffered.readline(), type=Charge)

@@ -7,8 +7,9 @@ import random
 from collections.abc import Callable
 from uuid import UUID
 
-from taskforge.domain.errors import StoreUnavailable, TaskForgeError
+from taskforge.domain.errors import StoreFault, StoreUnavailable, TaskForgeError
 from taskforge.domain.job import Claimed
+from taskforge.domain.retry import Patience
 from taskforge.worker.executor import Executor
 from taskforge.worker.source import WorkSource
 
@@ -32,6 +33,7 @@ class Fetcher:
         self._poll_seconds = poll_seconds
         self._may_claim = may_claim
         self._work = asyncio.Event()
+        self._patience = Patience()
         self.leftover: list[Claimed] = []  # claimed while this was being stopped: to be handed back
 
     def wake(self) -> None:
@@ -74,7 +76,7 @@ class Fetcher:
     async def _claim(self, incarnation: UUID, wanted: int) -> list[Claimed]:
         claiming = asyncio.ensure_future(self._source.claim(incarnation, wanted))
         try:
-            return await asyncio.shield(claiming)
+            jobs = await asyncio.shield(claiming)
         except asyncio.CancelledError:
             # The store may have given us jobs already. Nobody else knows of them, so the answer is waited for.
             await asyncio.wait([claiming], timeout=ANSWER_SECONDS)
@@ -82,10 +84,12 @@ class Fetcher:
                 self.leftover += claiming.result()
             claiming.cancel()
             raise
-        except StoreUnavailable as error:
-            logger.warning("cannot claim jobs, trying again: %s", error)
-            await asyncio.sleep(error.retry_after * random.uniform(0.5, 1.0))
+        except (StoreUnavailable, StoreFault) as error:
+            logger.debug("cannot claim jobs, trying again: %s", error)
+            await asyncio.sleep(self._patience.wait(getattr(error, "asked_for", 0.0)))
             return []
+        self._patience.forget()
+        return jobs
 
     async def _room(self, slots: int, patience: float | None = None) -> None:
         try:

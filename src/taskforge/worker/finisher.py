@@ -8,10 +8,11 @@ from uuid import UUID
 
 import msgspec
 
-from taskforge.domain.errors import Invalid, StoreUnavailable, TaskForgeError
+from taskforge.domain.errors import Conflict, Invalid, LeaseLost, StoreFault, StoreUnavailable, TaskForgeError
 from taskforge.domain.ids import job_of
 from taskforge.domain.job import error_info
 from taskforge.domain.outcome import Failure
+from taskforge.domain.retry import Patience
 from taskforge.worker.source import Completion, WorkSource
 
 logger = logging.getLogger("taskforge.worker")
@@ -71,15 +72,14 @@ class Finisher:
 
     async def _send(self, batch: list[Completion]) -> None:
         """Try until the store answers: a finished job's result must not be lost to a restart of the database."""
-        delay = 0.05
+        patience = Patience()
         while True:
             try:
                 await self._report()
                 lost = await self._source.complete(batch)
             except StoreUnavailable as error:
-                logger.warning("cannot report %d outcomes, trying again: %s", len(batch), error)
-                await asyncio.sleep(delay)
-                delay = min(2.0, delay * 2)
+                logger.debug("cannot report %d outcomes, trying again: %s", len(batch), error)
+                await asyncio.sleep(patience.wait())
                 continue
             except Exception as error:
                 if not _is_refusal(error):
@@ -114,4 +114,6 @@ class Finisher:
 
 def _is_refusal(error: Exception) -> bool:
     """Whether it is about what was sent, not about this worker or the store."""
-    return isinstance(error, Invalid) or not isinstance(error, TaskForgeError)
+    if isinstance(error, LeaseLost | StoreUnavailable):
+        return False
+    return isinstance(error, Invalid | Conflict | StoreFault) or not isinstance(error, TaskForgeError)

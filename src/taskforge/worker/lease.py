@@ -17,7 +17,7 @@ from uuid import UUID
 import msgspec
 import psutil
 
-from taskforge.domain.errors import LeaseLost, StoreUnavailable
+from taskforge.domain.errors import LeaseLost, StoreFault, StoreUnavailable, StoreUnsuitable
 from taskforge.domain.worker import Sample
 from taskforge.settings import Settings
 from taskforge.storage.engine import Engine
@@ -59,7 +59,7 @@ async def open_when_there(engine: Engine, charge: Charge) -> None:
     while True:
         try:
             return await engine.open(migrate=False)
-        except StoreUnavailable:
+        except (StoreUnavailable, StoreUnsuitable):  # a login or a database that is refused now is mostly so for a while
             if time.monotonic() > give_up:
                 raise
             await asyncio.sleep(min(0.2, charge.interval))
@@ -84,7 +84,7 @@ async def keep(engine: Engine, charge: Charge) -> bool:
         except LeaseLost as error:
             _say(Word(lost=str(error)))
             return False
-        except StoreUnavailable as error:
+        except (StoreUnavailable, StoreUnsuitable, StoreFault) as error:
             # By the store's clock the lease ends this long after the last renewal was sent; the handlers stop before.
             if time.monotonic() - renewed > 0.9 * charge.lease_seconds:
                 _say(Word(lost=f"the store could not be reached for {charge.lease_seconds:g} s: {error}"))

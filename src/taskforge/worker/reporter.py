@@ -9,7 +9,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from uuid import UUID
 
-from taskforge.domain.errors import StoreUnavailable
+from taskforge.domain.errors import StoreFault, StoreUnavailable
 from taskforge.domain.execution import Beat
 from taskforge.domain.job import Claimed
 from taskforge.domain.log import Level, NewLine
@@ -72,7 +72,7 @@ class Reporter:
     async def run(self, running: dict[UUID, Running]) -> None:
         while True:
             await asyncio.sleep(FLUSH_SECONDS)
-            with contextlib.suppress(StoreUnavailable):  # kept, and sent with the next flush
+            with contextlib.suppress(StoreUnavailable, StoreFault):  # kept, and sent with the next flush; or told of
                 await self.flush(running)
 
     async def flush(self, running: dict[UUID, Running] | None = None) -> None:

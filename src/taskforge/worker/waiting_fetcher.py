@@ -4,7 +4,6 @@ come free. The source ends the older one, whose answer is still listened to."""
 import asyncio
 import contextlib
 import logging
-import random
 from typing import Any
 from uuid import UUID
 
@@ -13,15 +12,12 @@ from taskforge.domain.job import Claimed
 from taskforge.worker.fetcher import ANSWER_SECONDS, GATHER_SECONDS, Fetcher
 
 logger = logging.getLogger("taskforge.worker")
-FIRST_WAIT_SECONDS = 0.1
-LONGEST_WAIT_SECONDS = 5.0
 
 
 class WaitingFetcher(Fetcher):
     async def run(self, incarnation: UUID) -> None:
         claims: dict[asyncio.Future[list[Claimed]], int] = {}  # those that wait for an answer, and how many jobs each asked for
         newest: asyncio.Future[list[Claimed]] | None = None
-        delay = FIRST_WAIT_SECONDS
         try:
             while True:
                 self._executor.freed.clear()
@@ -40,11 +36,10 @@ class WaitingFetcher(Fetcher):
                     try:
                         jobs = done.result()
                     except StoreUnavailable as error:
-                        logger.warning("cannot claim jobs, trying again: %s", error)
-                        await asyncio.sleep(max(delay * random.uniform(0.5, 1.0), error.asked_for))
-                        delay = min(LONGEST_WAIT_SECONDS, delay * 2)
+                        logger.debug("cannot claim jobs, trying again: %s", error)
+                        await asyncio.sleep(self._patience.wait(error.asked_for))
                         continue
-                    delay = FIRST_WAIT_SECONDS
+                    self._patience.forget()
                     if jobs:
                         self._executor.add(jobs)
                     if len(jobs) >= wanted:

@@ -15,6 +15,7 @@ import msgspec
 from taskforge.domain.errors import LeaseLost, StoreUnavailable, TaskForgeError
 from taskforge.domain.job import Claimed
 from taskforge.domain.outcome import HandBackOutcome
+from taskforge.domain.retry import Patience
 from taskforge.domain.worker import NewWorker, Registered
 from taskforge.version import __version__
 from taskforge.worker.executor import Executor, FailureHook, Middleware
@@ -137,15 +138,14 @@ class Worker:
             host=socket.gethostname()[:255],
             pid=os.getpid(),
         )
-        delay = 0.1
+        patience = Patience()
         while not self._stop.is_set():
             try:
                 return await self._source.register(worker, options.lease_seconds + KEEPER_SECONDS)
             except StoreUnavailable as error:
-                logger.warning("cannot register, trying again: %s", error)
+                logger.debug("cannot register, trying again: %s", error)
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._stop.wait(), max(delay, error.asked_for))
-                delay = min(2.0, delay * 2)
+                    await asyncio.wait_for(self._stop.wait(), patience.wait(error.asked_for))
         return None
 
     async def _live(self, incarnation: UUID) -> None:

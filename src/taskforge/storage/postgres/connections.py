@@ -1,55 +1,22 @@
-"""Connections for one statement or transaction at a time, and what is said when the database does not serve."""
+"""Connections for one statement or transaction at a time."""
 
-from contextlib import AbstractAsyncContextManager
+import time
+from contextlib import AbstractAsyncContextManager, suppress
 from types import TracebackType
 
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
-from taskforge.domain.errors import Invalid, StoreUnavailable
+from taskforge.domain.errors import StoreUnavailable
+from taskforge.storage.postgres.refusals import Disturbed, away, is_read_only, not_reached
+from taskforge.telemetry.outage import Outage
 
 Connection = PoolConnectionProxy
 ACQUIRE_SECONDS = 10.0
 # The driver's pool makes a task to hand a connection out and another to take it back: 40 to 60 µs for each statement. So the few
 # that were used last are kept at hand.
 KEPT_AT_HAND = 2
-
-_AWAY = (
-    OSError,
-    TimeoutError,
-    asyncpg.InterfaceError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.OperatorInterventionError,  # shutdowns, cancelled statements
-    asyncpg.InsufficientResourcesError,  # too many connections, disk full, out of memory
-    asyncpg.LockNotAvailableError,
-    asyncpg.TransactionRollbackError,  # deadlocks, serialisation
-    asyncpg.IdleInTransactionSessionTimeoutError,
-    asyncpg.PostgresIOError,
-    asyncpg.InternalClientError,
-)
-
-
-class Disturbed(StoreUnavailable):
-    """A deadlock or a conflict with another transaction: everything was rolled back."""
-
-
-class away:  # noqa: N801 - reads as a statement: with away()
-    """Turns what the driver raises when the database is away, or refuses for now, into `StoreUnavailable`; and a text that it can
-    never hold into `Invalid`."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        # NUL, which it finds, or half of a surrogate pair, which the driver finds: no text column can hold them. In a list the
-        # driver has an error of its own for that.
-        if isinstance(error, asyncpg.CharacterNotInRepertoireError) or (
-            isinstance(error, asyncpg.DataError | ValueError) and "codec" in str(error)
-        ):
-            raise Invalid("text", "holds a character that cannot be stored", "use valid Unicode text without NUL") from error
-        if isinstance(error, _AWAY) and not isinstance(error, StoreUnavailable):
-            kind_of = Disturbed if isinstance(error, asyncpg.TransactionRollbackError) else StoreUnavailable
-            raise kind_of(f"PostgreSQL does not serve just now: {type(error).__name__}: {error}") from error
+RENEW_SECONDS = 0.25
 
 
 class Connections:
@@ -60,28 +27,57 @@ class Connections:
         self._at_hand: list[Connection] = []
         self._waiting = 0
         self._closing = False
+        self.is_serving = False  # from when it was opened: until then whoever opens it says what is wrong
+        self._renewed_at = 0.0
+        self.generation = 0
+        self.outage = Outage()
 
     async def borrow(self) -> Connection:
         while self._at_hand:
             connection = self._at_hand.pop()
-            if not connection.is_closed():
-                return connection
-            await self._pool.release(connection)
+            with suppress(asyncpg.InterfaceError):  # its end was noticed, and the pool has it back
+                if not connection.is_closed():
+                    return connection
+                await self._pool.release(connection)
         self._waiting += 1
         try:
             return await self._pool.acquire(timeout=ACQUIRE_SECONDS)
+        except Exception as error:
+            # It was served before, or will say at the first opening why it cannot be: whatever keeps us out does so for now.
+            refused = not_reached(error)
+            self.tell(refused, unreachable=True)
+            raise refused from error
         finally:
             self._waiting -= 1
 
-    def keep(self, connection: Connection) -> bool:
-        """Whether it stays at hand; not while somebody waits for one from the pool."""
-        kept = not self._waiting and not self._closing and len(self._at_hand) < KEPT_AT_HAND
+    def tell(self, refused: StoreUnavailable, *, unreachable: bool = False) -> None:
+        if self.is_serving and not self._closing:
+            self.outage.meet(refused, unreachable=unreachable)
+
+    def keep(self, connection: Connection, generation: int) -> bool:
+        """Whether it stays at hand; not while somebody waits for one from the pool, nor one that was to be renewed."""
+        kept = not self._waiting and not self._closing and len(self._at_hand) < KEPT_AT_HAND and generation == self.generation
         if kept:
             self._at_hand.append(connection)
         return kept
 
     async def release(self, connection: Connection) -> None:
         await self._pool.release(connection)
+
+    async def renew(self, connection: Connection) -> None:
+        """This session can only read, and stays so for as long as it lasts: after a failover, others lead to where one can
+        write. So may the rest of them."""
+        with suppress(asyncpg.InterfaceError):
+            connection.terminate()
+        now = time.monotonic()
+        if now - self._renewed_at >= RENEW_SECONDS:
+            self._renewed_at = now
+            self.generation += 1
+            await self._pool.expire_connections()
+            while self._at_hand:
+                with suppress(asyncpg.InterfaceError):
+                    self._at_hand[-1].terminate()
+                await self._pool.release(self._at_hand.pop())
 
     async def close(self) -> None:
         self._closing = True
@@ -94,21 +90,34 @@ class Connections:
 
 
 class Borrowed(AbstractAsyncContextManager[Connection]):
-    """A connection for the length of a block, and `away` around it."""
+    """A connection for the length of a block, and `away` around it. `telling`: whether a lock that was not to be had is told of."""
 
-    __slots__ = ("_connection", "_connections")
+    __slots__ = ("_connection", "_connections", "_generation", "_telling")
 
-    def __init__(self, connections: Connections) -> None:
+    def __init__(self, connections: Connections, *, telling: bool = True) -> None:
         self._connections = connections
+        self._telling = telling
 
     async def __aenter__(self) -> Connection:
-        with away():
-            self._connection = await self._connections.borrow()
+        self._connection = await self._connections.borrow()
+        self._generation = self._connections.generation
         return self._connection
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        connections = self._connections
         # One that was in trouble goes back to the pool, which waits for what was cancelled and replaces what broke.
-        if error is not None or not self._connections.keep(self._connection):
+        if error is not None or not connections.keep(self._connection, self._generation):
             with away():
-                await self._connections.release(self._connection)
-        away().__exit__(kind, error, trace)
+                if is_read_only(error):
+                    await connections.renew(self._connection)
+                await connections.release(self._connection)
+        if error is None:
+            if connections.outage.is_on:
+                connections.outage.serve()
+            return
+        try:
+            away().__exit__(kind, error, trace)
+        except StoreUnavailable as refused:
+            if self._telling and not isinstance(refused, Disturbed):
+                connections.tell(refused)
+            raise

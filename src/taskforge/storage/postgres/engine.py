@@ -1,9 +1,11 @@
 """The PostgreSQL engine: PostgreSQL 15 to 18 through asyncpg."""
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
 from taskforge.domain.audit import Note
+from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.queue import DeleteQueue, Queue, QueueChange
 from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.storage.directory import home_of
@@ -31,7 +33,9 @@ class PostgresEngine(Inserter, Keeper, Cabinet):
             await self.close()
             raise
         if self.bound_now() is None:
-            await partitions.make_ahead(self, await self.now())
+            # A role that may not make them leaves it to others; until one does, jobs go to the partition for all else.
+            with contextlib.suppress(StoreUnavailable):
+                await partitions.make_ahead(self, await self.now())
 
     async def change_queue(self, project: int, change: QueueChange, note: Note | None = None) -> Queue:
         queue = await super().change_queue(project, change, note)

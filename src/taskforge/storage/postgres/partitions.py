@@ -26,7 +26,7 @@ async def make_ahead(store: Store, now: datetime) -> list[str]:
     """Make the partitions of today and the next days that are missing. A day whose first jobs already lie in the default partition
     is left there: it cannot be split off without moving them."""
     made = []
-    async with store.transaction() as connection:
+    async with store.transaction(telling=False) as connection:
         if not await connection.fetchval("select pg_try_advisory_xact_lock($1)", _LOCK):
             return []  # another process is at it
         await connection.execute("set local lock_timeout = '2s'")
@@ -69,7 +69,7 @@ async def drop_old(store: Store, now: datetime, cutoff: datetime, kept: dict[str
     """Drop the oldest partition that ends before the cutoff; returns how many jobs went with it. One with many survivors stays, for
     nobody can read or write any history while they are moved: its old jobs are pruned one by one, as elsewhere. `kept` remembers
     when such ones were looked at."""
-    async with store.transaction() as connection:
+    async with store.transaction(telling=False) as connection:
         if not await connection.fetchval("select pg_try_advisory_xact_lock($1)", _LOCK):
             return 0
         await connection.execute("set local lock_timeout = '2s'; set local statement_timeout = '5min'")

@@ -155,8 +155,8 @@ class Registrar(Steward):
     async def register(self, project: int, worker: NewWorker, lease_seconds: float) -> Registered:
         check_worker(worker)
         incarnation = self.mint()
-        try:
-            async with self.connection() as connection:
+        async with self.connection() as connection:
+            try:
                 identity: UUID = await connection.fetchval(
                     self.sql("register"),
                     incarnation,
@@ -175,8 +175,8 @@ class Registrar(Steward):
                     lease_seconds,
                     self.bound_now(),
                 )
-        except asyncpg.ForeignKeyViolationError:
-            raise NotFound("project", str(project)) from None
+            except asyncpg.ForeignKeyViolationError:
+                raise NotFound("project", str(project)) from None
         return Registered(uuid_from_int(identity.int), incarnation)
 
     async def renew(self, incarnation: UUID, lease_seconds: float, sample: Sample) -> Renewed:

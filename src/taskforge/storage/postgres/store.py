@@ -11,12 +11,13 @@ from uuid import UUID
 
 import asyncpg
 
-from taskforge.domain.errors import LeaseLost, StoreUnavailable, StoreUnsuitable
+from taskforge.domain.errors import LeaseLost, StoreUnavailable, StoreUnsuitable, TaskForgeError
 from taskforge.domain.ids import IdMint
 from taskforge.domain.trail import Entry
 from taskforge.storage.catalog import Catalog, Lane, LaneKey, Taker
 from taskforge.storage.postgres import codec, migrator
-from taskforge.storage.postgres.connections import Borrowed, Connection, Connections, Disturbed, away
+from taskforge.storage.postgres.connections import Borrowed, Connection, Connections
+from taskforge.storage.postgres.refusals import Disturbed, away, not_opened
 from taskforge.storage.postgres.signals import Signals
 from taskforge.storage.postgres.wall import Wall
 from taskforge.storage.statements import statement
@@ -80,10 +81,17 @@ class Store:
     # --- Life ---
 
     async def open(self, *, migrate: bool = True) -> None:
+        try:
+            await self._open(migrate)
+        except TaskForgeError as error:
+            raise not_opened(error) from error.__cause__
+
+    async def _open(self, migrate: bool) -> None:
         with away():
             pool = await asyncpg.create_pool(
                 self.url,
-                min_size=1,
+                # None is kept by the driver itself: while the database is away it would tell of each try, with a traceback.
+                min_size=0,
                 max_size=self._pool_size,
                 statement_cache_size=0 if self.poll_only else 1024,
                 max_cached_statement_lifetime=0,
@@ -103,6 +111,7 @@ class Store:
                 if self._wall is not None and not await self._wall.stands(connection):
                     self._wall = None
             await self.now()
+            self._connections.is_serving = True
         except BaseException:
             await self.close()
             raise
@@ -158,14 +167,14 @@ class Store:
     def in_schema(self, text: str) -> str:
         return text if self.schema == "taskforge" else text.replace("taskforge.", f'"{self.schema}".')
 
-    def connection(self) -> AbstractAsyncContextManager[Connection]:
+    def connection(self, *, telling: bool = True) -> AbstractAsyncContextManager[Connection]:
         if self._connections is None:
             raise StoreUnavailable("the engine is not open")
-        return Borrowed(self._connections)
+        return Borrowed(self._connections, telling=telling)
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Connection]:
-        async with self.connection() as connection, connection.transaction():
+    async def transaction(self, *, telling: bool = True) -> AsyncIterator[Connection]:
+        async with self.connection(telling=telling) as connection, connection.transaction():
             yield connection
 
     async def fetch(self, name: str, *arguments: Any) -> list[asyncpg.Record]:

@@ -1,0 +1,165 @@
+"""PostgreSQL that runs, and refuses: whatever it says, the engine says `StoreUnavailable`, and serves when it does."""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from taskforge.domain.errors import Conflict, StoreFault, StoreUnavailable, StoreUnsuitable
+from taskforge.domain.job import new_job
+from taskforge.domain.queue import CreateQueue
+from taskforge.domain.worker import NewWorker
+from taskforge.storage.engine import Claim
+from taskforge.storage.postgres.connections import Borrowed
+from taskforge.storage.postgres.engine import PostgresEngine
+from tests.chaos.refusals import REFUSALS, Refusing
+
+
+@pytest.fixture
+async def refusing(postgres_url: str) -> AsyncIterator[Refusing]:
+    async with Refusing(postgres_url, f"refusing_{secrets.token_hex(4)}") as database:
+        yield database
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+async def test_whatever_it_refuses_is_unavailable_and_serves_again(
+    refusing: Refusing, refusal: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = PostgresEngine(refusing.url)
+    await engine.open()
+    try:
+        await engine.change_queue(1, CreateQueue(name="default"))
+        worker = await engine.register(1, NewWorker(name="w"), 60)
+        calls = [
+            lambda: engine.insert(1, [new_job("default", "work")]),
+            lambda: engine.claim(Claim(worker.incarnation, 5)),
+            lambda: engine.stage(10),
+            lambda: engine.fold(10),
+        ]
+        for call in calls:
+            await call()
+        caplog.clear()
+        async with refusing.refusal(refusal):
+            for _ in range(3):
+                for call in calls[:2]:  # the others may be served: they find nothing to do
+                    with pytest.raises(StoreUnavailable):
+                        await call()
+        back = time.monotonic()
+        while True:
+            try:
+                await asyncio.gather(*(call() for call in calls * 5))
+                break
+            except StoreUnavailable:
+                await asyncio.sleep(0.05)
+        assert time.monotonic() - back < 2
+        async with asyncio.timeout(10):
+            while sum("serves again" in record.message for record in caplog.records) == 0:
+                await engine.stage(10)
+                await asyncio.sleep(0.1)
+    finally:
+        await engine.close()
+    told = [record for record in caplog.records if record.name.startswith(("taskforge", "asyncpg"))]
+    assert [record.message.partition(",")[0] for record in told] == ["the store does not serve", "the store serves again"]
+    assert [record.levelno for record in told] == [logging.WARNING] * 2
+
+
+@pytest.mark.parametrize(
+    ("change", "wanted"),
+    [
+        ({"path": "/nodb"}, "create the database"),
+        ({"user": "nobody_knows"}, "correct the user"),
+        ({"query": "?foo=bar"}, "behind the ?"),
+        ({"query": "?sslmode=sometimes"}, "write the URL like"),
+    ],
+)
+async def test_a_newcomers_mistake_is_told_with_what_to_do(postgres_url: str, change: dict[str, str], wanted: str) -> None:
+    base, _, place = postgres_url.rpartition("@")
+    url = f"postgresql://{change.get('user', 'postgres')}@{place.rpartition('/')[0]}{change.get('path', '/postgres')}"
+    assert base
+    with pytest.raises(StoreUnsuitable) as caught:
+        await PostgresEngine(url + change.get("query", "")).open()
+    assert wanted in caught.value.next_step
+
+
+async def test_a_role_that_may_not_create_is_told_so(postgres_url: str) -> None:
+    name = f"poor_{secrets.token_hex(4)}"
+    admin = await asyncpg.connect(postgres_url)
+    await admin.execute(f"create role {name} login")
+    try:
+        engine = PostgresEngine(postgres_url.replace("postgres@", f"{name}@"), schema=name)
+        with pytest.raises(StoreUnsuitable, match="permission denied") as caught:
+            await engine.open()
+        assert "grant create on database" in caught.value.next_step
+    finally:
+        await admin.execute(f"drop role {name}")
+        await admin.close()
+
+
+@pytest.mark.parametrize(
+    ("statement", "wanted"),
+    [
+        ("select nonsense", StoreFault),
+        ("select 1 / 0", StoreFault),
+        ("insert into taskforge.queues (number) values (null)", Conflict),
+        ("select * from taskforge.nowhere", StoreUnavailable),
+        ("do $$ begin raise exception using errcode = 'ZZ123'; end $$", StoreUnavailable),
+        ("do $$ begin raise exception using errcode = 'XX000'; end $$", StoreUnavailable),
+    ],
+)
+async def test_no_error_of_the_driver_leaves(
+    engine: PostgresEngine, statement: str, wanted: type[Exception], caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(2):
+        with pytest.raises(wanted):
+            await engine.value(statement)
+    if wanted is not StoreUnavailable:
+        assert sum(record.exc_info is not None for record in caplog.records) == 1, "its traceback is told once"
+
+
+async def test_a_value_that_does_not_fit_is_no_outage(engine: PostgresEngine) -> None:
+    with pytest.raises(StoreFault):
+        await engine.value("select $1::int", "many")
+
+
+async def test_every_error_that_the_driver_knows_becomes_one_of_ours() -> None:
+    """Also those that no test has seen: whatever the server may say, and whatever the driver says by itself."""
+
+    class Nothing:
+        generation = 0
+
+        def tell(self, _: object) -> None:
+            return None
+
+        async def borrow(self) -> Any:
+            return type("Connection", (), {"terminate": lambda _: None})()
+
+        def keep(self, *_: object) -> bool:
+            return True
+
+        async def release(self, _: object) -> None:
+            return None
+
+        renew = release
+
+    known = [
+        kind
+        for kind in vars(asyncpg.exceptions).values()
+        if isinstance(kind, type) and issubclass(kind, asyncpg.PostgresError | asyncpg.InterfaceError | asyncpg.InternalClientError)
+    ]
+    assert len(known) > 200
+    leaving = []
+    for kind in known:
+        error = kind.__new__(kind)
+        Exception.__init__(error, "x")
+        try:
+            async with Borrowed(Nothing()):  # type: ignore[arg-type]
+                raise error
+        except Exception as ours:  # noqa: BLE001 - that is what is looked at
+            if type(ours).__module__.startswith("asyncpg"):
+                leaving.append(kind)
+    assert leaving == []
