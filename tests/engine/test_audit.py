@@ -158,7 +158,7 @@ async def test_a_workers_entry_holds_what_differs(world: World) -> None:
     assert said(entry) == (
         "worker.update",
         f"worker w2 ({worker.worker})",
-        {"name": "w1", "max_concurrent_jobs": 10, "drain_mode": False},
+        {"name": "w1", "max_concurrent_jobs": 1_000, "drain_mode": False},
         {"name": "w2", "max_concurrent_jobs": 3, "drain_mode": True},
     )
 

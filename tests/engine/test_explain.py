@@ -31,7 +31,7 @@ async def test_a_job_waits_for_a_worker_then_is_next_then_runs_then_has_ended(wo
     found = await explain(world, job)
     assert [reason.code for reason in found.reasons] == ["no_worker"]
     assert (found.status, found.workers, found.ahead, found.expected_start) == (JobStatus.PENDING, (), 0, None)
-    worker = await world.worker(lease=60)
+    worker = await world.online_worker(lease=60)
     found = await explain(world, job)
     assert [reason.code for reason in found.reasons] == ["next"]
     assert found.expected_start == world.clock.now()
@@ -53,7 +53,7 @@ async def test_a_job_waits_for_a_worker_then_is_next_then_runs_then_has_ended(wo
 
 
 async def test_a_scheduled_job_says_when_and_why(world: World) -> None:
-    worker = await world.worker()
+    worker = await world.online_worker()
     job = await world.enqueue("default", at=80.0)
     [reason] = (await explain(world, job)).reasons
     assert (reason.code, reason.text, reason.until) == ("scheduled", "it is due in 80 s", world.clock.after(80))
@@ -62,7 +62,7 @@ async def test_a_scheduled_job_says_when_and_why(world: World) -> None:
     assert reason.code == "overdue"
     assert "85 s" in reason.text
     await world.engine.stage(10)
-    worker = await world.worker()
+    worker = await world.online_worker()
     claimed = await world.claim_one(worker)
     await world.finish(claimed.fence, Retry(5.0, ERROR, crashed=False))
     found = await explain(world, job)
@@ -82,7 +82,7 @@ async def test_each_worker_says_what_keeps_it_from_the_job(world: World) -> None
         "skips": {"capabilities": {"gpu": True}},
     }
     for name, options in kinds.items():
-        made = await world.worker(name=name, **options)
+        made = await world.online_worker(name=name, **options)
         await world.engine.renew(made.incarnation, 60, Sample(healthy=True))
         if name == "skips":
             claimed = await world.claim_one(made)
@@ -105,7 +105,7 @@ async def test_each_worker_says_what_keeps_it_from_the_job(world: World) -> None
     assert "1 not subscribed to queue 'mail'" in reason.text
     assert '{"gpu":true}' in reason.text
     assert "ignorant" not in reason.text  # names are for those who may see workers
-    able = await world.worker(name="able", capabilities={"gpu": True, "big": True}, max_concurrent_jobs=1)
+    able = await world.online_worker(name="able", capabilities={"gpu": True, "big": True}, max_concurrent_jobs=1)
     assert await codes(world, job) == ["next"]
     await world.pause(queue)
     assert await codes(world, job) == ["paused"]
@@ -119,7 +119,7 @@ async def test_each_worker_says_what_keeps_it_from_the_job(world: World) -> None
 async def test_limits_and_those_who_go_first(world: World) -> None:
     await world.queue("few", max_concurrent_jobs=2)
     await world.queue("slow", rate_limit=60, rate_limit_burst=1)
-    worker = await world.worker(types=("work",))
+    worker = await world.online_worker(types=("work",))
     await world.enqueue_many(5, "few")
     await world.enqueue("few", job_type="nobody handles it")
     world.clock.advance(0.001)
@@ -177,7 +177,7 @@ async def test_a_claim_takes_just_what_the_explanation_says_it_would(world: Worl
     ]
     for number, chosen in enumerate(options):
         name = f"w{number}"
-        worker = await world.worker(name=name, **chosen)
+        worker = await world.online_worker(name=name, **chosen)
         jobs = [
             await world.enqueue(
                 chance.choice(names),
@@ -201,7 +201,7 @@ async def test_a_claim_takes_just_what_the_explanation_says_it_would(world: Worl
 async def test_what_goes_first_in_other_queues_counts(world: World) -> None:
     urgent = await world.queue("urgent", priority=9)
     await world.queue("limited", priority=9, max_concurrent_jobs=1)
-    await world.worker(queues=("default", "urgent", "limited"), types=("work",))
+    await world.online_worker(queues=("default", "urgent", "limited"), types=("work",))
     await world.enqueue_many(3, "urgent")
     await world.enqueue("urgent", job_type="nobody handles it")
     await world.enqueue("limited")
@@ -214,7 +214,7 @@ async def test_what_goes_first_in_other_queues_counts(world: World) -> None:
 
 
 async def test_a_job_that_has_been_next_for_long_is_not_promised_anything(world: World) -> None:
-    await world.worker()
+    await world.online_worker()
     job = await world.enqueue("default")
     world.clock.advance(600)
     found = await explain(world, job)
@@ -224,7 +224,7 @@ async def test_a_job_that_has_been_next_for_long_is_not_promised_anything(world:
 
 
 async def test_a_start_by_time_counts_until_the_first_start(world: World) -> None:
-    worker = await world.worker()
+    worker = await world.online_worker()
     job = await world.enqueue("default", expires=5.0)
     await world.finish((await world.claim_one(worker)).fence, HandBack("not now"))
     world.clock.advance(6)
@@ -239,7 +239,7 @@ async def test_a_start_by_time_counts_until_the_first_start(world: World) -> Non
 
 async def test_when_a_rate_limit_lets_it_start_follows_what_it_has_gathered_and_learned(world: World) -> None:
     await world.queue("burst", rate_limit=60, rate_limit_burst=100)
-    worker = await world.worker(max_concurrent_jobs=1_000)
+    worker = await world.online_worker(max_concurrent_jobs=1_000)
     jobs = await world.enqueue_many(51, "burst")
     found = await explain(world, jobs[-1])
     assert ([reason.code for reason in found.reasons], found.expected_start) == (["behind"], None)  # slots decide
@@ -262,8 +262,8 @@ async def test_when_a_rate_limit_lets_it_start_follows_what_it_has_gathered_and_
 
 
 async def test_a_job_that_everyone_skipped_is_about_to_fail(world: World) -> None:
-    worker = await world.worker()
-    await world.worker(types=("other",))
+    worker = await world.online_worker()
+    await world.online_worker(types=("other",))
     job = await world.enqueue("default")
     await world.finish((await world.claim_one(worker)).fence, Skip("not mine"))
     assert [(one.code, one.text) for one in (await explain(world, job)).reasons] == [
@@ -277,14 +277,14 @@ async def test_a_scheduled_job_says_what_will_hold_it_up(world: World) -> None:
     queue = await world.queue("mail", accept_while_paused=True)
     job = await world.enqueue("mail", at=90.0)
     assert await codes(world, job) == ["scheduled", "no_worker"]
-    await world.worker()
+    await world.online_worker()
     await world.pause(queue)
     found = await explain(world, job)
     assert ([reason.code for reason in found.reasons], found.expected_start) == (["scheduled", "paused"], None)
 
 
 async def test_a_silent_worker_with_a_long_lease_may_claim(world: World) -> None:
-    worker = await world.worker(lease=3_600)
+    worker = await world.online_worker(lease=3_600)
     await world.engine.renew(worker.incarnation, 3_600, Sample())
     world.clock.advance(60)
     job = await world.enqueue("default")
@@ -294,8 +294,8 @@ async def test_a_silent_worker_with_a_long_lease_may_claim(world: World) -> None
 
 async def test_of_many_workers_a_hundred_are_listed_those_who_would_take_it_first(world: World) -> None:
     for _ in range(103):
-        await world.worker(types=("other",))
-    await world.worker("zoe", types=("work",))
+        await world.online_worker(types=("other",))
+    await world.online_worker("zoe", types=("work",))
     found = await explain(world, await world.enqueue("default"))
     assert (len(found.workers), found.workers_online, found.workers[0].name) == (100, 104, "zoe")
 
@@ -303,13 +303,13 @@ async def test_of_many_workers_a_hundred_are_listed_those_who_would_take_it_firs
 async def test_only_workers_that_would_take_it_now_have_a_say_in_what_goes_first(world: World) -> None:
     """One that is gone, one that stops and one with a choice of queues hold up nothing that an idle one would take."""
     await world.queue("urgent", priority=9)
-    gone = await world.worker(queues=("default", "urgent"), lease=5)
-    stops = await world.worker(queues=("default", "urgent"))
-    await world.worker(queues=("default",))
+    gone = await world.online_worker(queues=("default", "urgent"), lease=5)
+    stops = await world.online_worker(queues=("default", "urgent"))
+    await world.online_worker(queues=("default",))
     await world.enqueue_many(5, "urgent")
     job = await world.enqueue("default")
     assert await codes(world, job) == ["next"]  # the last of them takes it at once
-    first = await world.worker(queues=("default", "urgent"), max_concurrent_jobs=100)
+    first = await world.online_worker(queues=("default", "urgent"), max_concurrent_jobs=100)
     assert await codes(world, job) == ["next"]
     world.clock.advance(6)
     for worker in await world.engine.workers([FIRST_PROJECT]):
@@ -318,12 +318,12 @@ async def test_only_workers_that_would_take_it_now_have_a_say_in_what_goes_first
     await world.engine.renew(stops.incarnation, 1e6, Sample(stopping=True))
     assert await codes(world, job) == ["other_queues"]
     await world.engine.deregister(first.incarnation)
-    await world.worker(queues=("default",))
+    await world.online_worker(queues=("default",))
     assert await codes(world, job) == ["next"]
 
 
 async def test_a_worker_that_called_itself_unhealthy_stays_so_when_it_is_silent(world: World) -> None:
-    worker = await world.worker(lease=3_600)
+    worker = await world.online_worker(lease=3_600)
     await world.engine.renew(worker.incarnation, 3_600, Sample(healthy=False))
     world.clock.advance(60)
     job = await world.enqueue("default")
@@ -333,7 +333,7 @@ async def test_a_worker_that_called_itself_unhealthy_stays_so_when_it_is_silent(
 
 async def test_nothing_is_about_to_fail_in_a_paused_queue(world: World) -> None:
     queue = await world.queue("mail")
-    worker = await world.worker()
+    worker = await world.online_worker()
     job = await world.enqueue("mail")
     await world.finish((await world.claim_one(worker)).fence, Skip("not mine"))
     await world.pause(queue)

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from taskforge.domain.assignment import Assign
-from taskforge.domain.errors import Conflict, Invalid, LeaseLost, NotFound, Stale
+from taskforge.domain.errors import Conflict, Deregistered, Invalid, LeaseLost, NotFound, Stale
 from taskforge.domain.outcome import Cancel, Crashed, DeadLetter, Fail, Retry, Snooze, Succeed, Transition
 from taskforge.domain.queue import DeleteQueue
 from taskforge.domain.worker import NewWorker, Registered, Sample, UpdateWorker, Worker, WorkerStatus
@@ -64,17 +64,20 @@ async def test_offline_until_the_first_renewal_but_free_to_claim(world: World) -
 
 
 async def test_a_worker_grows_unhealthy_in_silence_and_offline_without_a_lease(world: World) -> None:
-    worker = await world.worker()
-    await world.engine.renew(worker.incarnation, 60, Sample())
-    world.clock.advance(30)
+    worker = await world.online_worker(lease=15)
+    world.clock.advance(10)
     assert (await only(world)).status is WorkerStatus.ONLINE
-    world.clock.advance(1)
-    assert (await only(world)).status is WorkerStatus.UNHEALTHY
-    world.clock.advance(29)
+    world.clock.advance(0.1)
+    silent = await only(world)
+    assert silent.status is WorkerStatus.UNHEALTHY
+    assert (silent.healthy, silent.accepts_jobs) == (True, False)
+    await world.engine.renew(worker.incarnation, 15, Sample())
+    assert (await only(world)).status is WorkerStatus.ONLINE
+    world.clock.advance(15)
     assert (await only(world)).status is WorkerStatus.OFFLINE
 
 
-async def test_draining_while_it_has_jobs_then_offline(world: World) -> None:
+async def test_a_drained_worker_is_draining_while_it_is_there_also_when_it_is_idle(world: World) -> None:
     await world.enqueue()
     worker = await world.worker()
     claimed = await world.claim_one(worker)
@@ -83,9 +86,12 @@ async def test_draining_while_it_has_jobs_then_offline(world: World) -> None:
     assert (changed.status, changed.drain_mode) == (WorkerStatus.DRAINING, True)
     assert (await world.engine.renew(worker.incarnation, 60, Sample())).drain
     await world.finish(claimed.fence, Succeed())
-    assert (await only(world)).status is WorkerStatus.OFFLINE
+    assert (await only(world)).status is WorkerStatus.DRAINING
     await world.engine.update_worker(1, UpdateWorker(worker=worker.worker, drain_mode=False))
     assert (await only(world)).status is WorkerStatus.ONLINE
+    await world.engine.update_worker(1, UpdateWorker(worker=worker.worker, drain_mode=True))
+    world.clock.advance(60)
+    assert (await only(world)).status is WorkerStatus.OFFLINE
 
 
 async def test_a_worker_that_stops_is_shown_as_draining_and_its_next_life_is_not(world: World) -> None:
@@ -93,7 +99,9 @@ async def test_a_worker_that_stops_is_shown_as_draining_and_its_next_life_is_not
     worker = await world.worker("anna")
     claimed = await world.claim_one(worker)
     assert (await world.engine.renew(worker.incarnation, 60, Sample(stopping=True))).drain
-    assert (await only(world)).status is WorkerStatus.DRAINING
+    assert ((await only(world)).status, (await only(world)).drain_mode) == (WorkerStatus.DRAINING, False)
+    await world.engine.update_worker(1, UpdateWorker(worker=worker.worker, drain_mode=False))
+    assert (await only(world)).status is WorkerStatus.DRAINING, "nobody can keep it from ending"
     await world.finish(claimed.fence, Succeed())
     await world.engine.deregister(worker.incarnation)
     again = await world.worker("anna")
@@ -177,9 +185,9 @@ async def test_a_worker_with_jobs_may_not_leave(world: World) -> None:
     await world.engine.deregister(worker.incarnation)
     assert (await only(world)).status is WorkerStatus.OFFLINE
     assert (await only(world)).lease_until == world.clock.now()
-    with pytest.raises(LeaseLost):
+    with pytest.raises(Deregistered, match="comes back when someone starts it again"):
         await world.claim(worker)
-    with pytest.raises(LeaseLost):
+    with pytest.raises(Deregistered):
         await world.engine.renew(worker.incarnation, 10, Sample())
     assert (await world.worker((await only(world)).name)).worker == worker.worker
 
@@ -202,8 +210,9 @@ async def test_a_worker_that_died_leaves_its_jobs_to_others_at_once(world: World
     assert [(event.topic, event.worker) for event in (await other.events(start, 10)).items] == [("worker.left", worker.worker)]
     [lapsed] = await other.lapsed(10)
     assert (lapsed.fence, lapsed.outcome) == (claimed.fence, Crashed("dead"))
-    with pytest.raises(LeaseLost):
+    with pytest.raises(LeaseLost) as caught:
         await world.engine.renew(worker.incarnation, 10, Sample())
+    assert not isinstance(caught.value, Deregistered), "nobody took it out"
     assert await world.finish(claimed.fence, Succeed()) == [], "what it had reported before it died counts"
     await other.renew(bystander.incarnation, 10, Sample())
 
@@ -231,6 +240,72 @@ async def test_an_update_changes_what_it_names(world: World, other: Engine) -> N
     assert await only(world) == changed
     changed = await other.update_worker(1, UpdateWorker(worker=worker.worker, capabilities={}))
     assert (changed.name, changed.capabilities) == ("renamed", {})
+
+
+async def test_what_operators_want_reaches_a_worker_and_outlasts_its_restarts(world: World, other: Engine) -> None:
+    worker = await world.worker("w", max_concurrent_jobs=8)
+    assert (await world.engine.renew(worker.incarnation, 60, Sample())).slots == 8
+    changed = await other.update_worker(1, UpdateWorker(worker=worker.worker, max_concurrent_jobs=2, drain_mode=True))
+    assert (changed.max_concurrent_jobs, changed.started_slots) == (2, 8)
+    answer = await world.engine.renew(worker.incarnation, 60, Sample())
+    assert (answer.slots, answer.drain) == (2, True)
+    await world.engine.deregister(worker.incarnation)
+    world.clock.advance(1)
+    again = await other.register(1, NewWorker(name="w", max_concurrent_jobs=16), 60)
+    assert again.worker == worker.worker
+    answer = await world.engine.renew(again.incarnation, 60, Sample())
+    assert (answer.slots, answer.drain) == (2, True)
+    found = await only(world)
+    assert (found.max_concurrent_jobs, found.started_slots, found.drain_mode) == (2, 16, True)
+    changed = await other.update_worker(1, UpdateWorker(worker=worker.worker, as_started=True, drain_mode=False))
+    assert (changed.max_concurrent_jobs, changed.drain_mode) == (16, False)
+    answer = await world.engine.renew(again.incarnation, 60, Sample())
+    assert (answer.slots, answer.drain) == (16, False)
+
+
+async def test_a_renamed_worker_stays_itself_when_it_is_started_under_its_old_name(world: World, other: Engine) -> None:
+    queue, worker = await world.queue("gpu"), await world.worker("live-1")
+    renamed = await other.update_worker(1, UpdateWorker(worker=worker.worker, name="gpu-1"))
+    assert (renamed.name, renamed.started_as, renamed.id) == ("gpu-1", "live-1", worker.worker)
+    await world.engine.change_assignment(1, Assign(queue.id, worker.worker))
+    await world.engine.deregister(worker.incarnation)
+    again = await world.worker("live-1")
+    assert again.worker == worker.worker
+    assert [(one.id, one.name) for one in await other.workers([1])] == [(worker.worker, "gpu-1")]
+    job = await world.enqueue("gpu")
+    assert await world.claim_jobs(again) == [job]
+    stranger = await world.worker("gpu-1")
+    assert stranger.worker != worker.worker, "whoever is started under the new name is another"
+    names = {one.id: one.name for one in await other.workers([1])}
+    assert names[worker.worker] == "gpu-1"
+    assert names[stranger.worker].startswith("gpu-1-")
+
+
+async def test_a_name_in_use_cannot_be_given(world: World, other: Engine) -> None:
+    first, second, third = [await world.worker(name) for name in ("w1", "w2", "w3")]
+    await world.engine.update_worker(1, UpdateWorker(worker=first.worker, name="shown"))
+    for name in ("shown", "w1", "w2"):
+        with pytest.raises(Conflict, match="in use"):
+            await other.update_worker(1, UpdateWorker(worker=third.worker, name=name, max_concurrent_jobs=3))
+    found = {one.id: (one.name, one.max_concurrent_jobs) for one in await other.workers([1])}
+    assert found[third.worker] == ("w3", 1_000), "nothing of a refused change is kept"
+    for worker, name in ((first, "w1"), (second, "w2"), (third, "w3")):
+        await other.update_worker(1, UpdateWorker(worker=worker.worker, name=name))
+    theirs = await world.worker("w1", project=await world.probe.add_project("second"))
+    assert theirs.worker not in (first.worker, second.worker, third.worker)
+
+
+async def test_the_name_of_a_worker_that_left_is_free_and_the_worker_stays_itself(world: World) -> None:
+    first, second = await world.worker("w1"), await world.worker("w2")
+    await world.engine.deregister(first.incarnation)
+    await world.engine.update_worker(1, UpdateWorker(worker=second.worker, name="w1"))
+    assert {one.id for one in await world.engine.workers([1])} == {first.worker, second.worker}
+    again = await world.worker("w1")
+    assert again.worker == first.worker
+    names = {one.id: one.name for one in await world.engine.workers([1])}
+    assert names[second.worker] == "w1"
+    assert names[first.worker] != "w1"
+    assert (await world.worker("w2")).worker == second.worker
 
 
 async def test_a_change_meant_for_another_mark_is_refused(world: World, other: Engine) -> None:

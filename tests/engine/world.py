@@ -17,7 +17,7 @@ from taskforge.domain.outcome import Cancel, Fail, Finish, Lost, Succeed, Transi
 from taskforge.domain.query import QueueStats
 from taskforge.domain.queue import CreateQueue, Queue, QueueSettings, UpdateQueue
 from taskforge.domain.tenancy import FIRST_PROJECT
-from taskforge.domain.worker import NewWorker, Registered
+from taskforge.domain.worker import NewWorker, Registered, Sample
 from taskforge.storage.engine import Claim, Engine, Lapsed
 from tests.engine.stores import Probe, Store
 
@@ -117,8 +117,15 @@ class World:
     async def worker(
         self, name: str | None = None, *, project: int = FIRST_PROJECT, lease: float = 1e6, **options: Any
     ) -> Registered:
-        worker = NewWorker(name=name or f"worker-{next(self._numbers)}", **options)
+        """With as many slots as there can be, where a test does not say how many: claims keep them."""
+        worker = NewWorker(name=name or f"worker-{next(self._numbers)}", **{"max_concurrent_jobs": 1_000, **options})
         return await self.engine.register(project, worker, lease)
+
+    async def online_worker(self, name: str | None = None, *, lease: float = 1e6, **options: Any) -> Registered:
+        """One that has been heard of."""
+        registered = await self.worker(name, lease=lease, **options)
+        await self.engine.renew(registered.incarnation, lease, Sample())
+        return registered
 
     async def claim(self, worker: Registered, limit: int = 10) -> list[Claimed]:
         return await self.engine.claim(Claim(worker.incarnation, limit))

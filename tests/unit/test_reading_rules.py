@@ -1,6 +1,7 @@
 """Pages and filters, log lines, and what a worker is: the small rules that have no file of their own."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -12,7 +13,7 @@ from taskforge.domain.ids import IdMint
 from taskforge.domain.job import JobStatus
 from taskforge.domain.log import MAX_MESSAGE, Level, NewLine, split
 from taskforge.domain.query import JobFilter, Page, check_filter, check_page, cursor_at
-from taskforge.domain.worker import NewWorker, UpdateWorker, WorkerStatus, check_worker, status_of
+from taskforge.domain.worker import NewWorker, UpdateWorker, Worker, WorkerStatus, check_worker, status_of
 
 NAIVE = datetime(2030, 1, 1)  # noqa: DTZ001 - the mistake under test
 
@@ -89,33 +90,63 @@ def test_an_empty_line_keeps_its_place_and_what_no_store_takes_is_replaced() -> 
     assert split(NewLine(FENCE, Level.INFO, "a\ud800b"))[0].message == "a?b"
 
 
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+ONLINE, OFFLINE, DRAINING, UNHEALTHY = (
+    WorkerStatus.ONLINE,
+    WorkerStatus.OFFLINE,
+    WorkerStatus.DRAINING,
+    WorkerStatus.UNHEALTHY,
+)
+
+
+def seen(silent: float | None, lease: float = 15, **known: Any) -> Worker:
+    """A worker that was last heard of so many seconds ago, and has a lease since."""
+    heard = None if silent is None else NOW - timedelta(seconds=silent)
+    shape: dict[str, Any] = dict.fromkeys(Worker.__struct_fields__[:-6])
+    shape |= {"drain_mode": False, "lease_until": (heard or NOW) + timedelta(seconds=lease), "last_heartbeat": heard}
+    return Worker(**shape | known)
+
+
 @pytest.mark.parametrize(
-    ("known", "expected"),
+    ("worker", "timeout", "expected"),
     [
-        ((False, True, 0, True, False, 0), WorkerStatus.OFFLINE),
-        ((True, False, 0, True, False, 0), WorkerStatus.OFFLINE),
-        ((True, True, 0, True, False, 0), WorkerStatus.ONLINE),
-        ((True, True, 30, True, False, 0), WorkerStatus.ONLINE),
-        ((True, True, 31, True, False, 0), WorkerStatus.UNHEALTHY),
-        ((True, True, 0, False, False, 0), WorkerStatus.UNHEALTHY),
-        ((True, True, 0, True, True, 1), WorkerStatus.DRAINING),
-        ((True, True, 0, True, True, 0), WorkerStatus.OFFLINE),
-        ((True, True, 0, False, True, 1), WorkerStatus.UNHEALTHY),
-        ((True, False, 99, False, True, 1), WorkerStatus.OFFLINE),
+        (seen(None), None, OFFLINE),
+        (seen(0), None, ONLINE),
+        (seen(10), None, ONLINE),
+        (seen(10.1), None, UNHEALTHY),
+        (seen(14.9), None, UNHEALTHY),
+        (seen(15), None, OFFLINE),
+        (seen(21, lease=30), None, UNHEALTHY),
+        (seen(21, lease=30), 25, ONLINE),
+        (seen(5.1), 5, UNHEALTHY),
+        (seen(20), 25, OFFLINE),
+        (seen(0, healthy=False), None, UNHEALTHY),
+        (seen(0, stuck_slots=1), None, UNHEALTHY),
+        (seen(0, drain_mode=True), None, DRAINING),
+        (seen(0, stopping=True), None, DRAINING),
+        (seen(0, drain_mode=True, healthy=False), None, UNHEALTHY),
+        (seen(16, drain_mode=True), None, OFFLINE),
     ],
 )
-def test_what_a_worker_is(known: tuple[bool, bool, float, bool, bool, int], expected: WorkerStatus) -> None:
-    heard, lease_alive, silent, healthy, drain, active = known
-    status = status_of(
-        heard=heard,
-        lease_alive=lease_alive,
-        silent_seconds=silent,
-        timeout_seconds=30,
-        healthy=healthy,
-        drain=drain,
-        active=active,
-    )
-    assert status is expected
+def test_what_a_worker_is(worker: Worker, timeout: float | None, expected: WorkerStatus) -> None:
+    assert status_of(worker, NOW, timeout) is expected
+
+
+@pytest.mark.parametrize(
+    ("worker", "timeout", "expected"),
+    [
+        (seen(3), None, True),
+        (seen(3), 2, False),
+        (seen(12), None, False),
+        (seen(12), 13, True),
+        (seen(20), 60, False),
+        (seen(None), 60, False),
+        (seen(3, healthy=False), 60, False),
+        (seen(3, drain_mode=True), None, True),
+    ],
+)
+def test_who_is_healthy_by_whose_bound(worker: Worker, timeout: float | None, expected: bool) -> None:
+    assert worker.judged(NOW, None).is_healthy(NOW, timeout) is expected
 
 
 @pytest.mark.parametrize(

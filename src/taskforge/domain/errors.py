@@ -71,6 +71,18 @@ class LeaseLost(Conflict):
     """The worker's lease ran out: what it was running is no longer its own, and it must register again."""
 
 
+class Deregistered(LeaseLost):
+    """Somebody took the worker out: its process ends, and it comes back only when someone starts it again."""
+
+
+def lease_lost(incarnation: UUID, name: str | None = None, *, has_left: bool = False) -> LeaseLost:
+    """What a worker without a lease is told; `name` if it is known at all."""
+    if has_left:
+        return Deregistered(f"worker {name!r} was deregistered; it comes back when someone starts it again")
+    what = "is not registered" if name is None else f"of worker {name!r} lost its lease"
+    return LeaseLost(f"worker incarnation {incarnation} {what}; register again")
+
+
 class StoreUnavailable(TaskForgeError):
     """The store cannot be reached or refuses work just now; nothing is known to have been written. Trying again is right."""
 

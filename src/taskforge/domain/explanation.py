@@ -13,7 +13,7 @@ from taskforge.domain.eligibility import Hindrance
 from taskforge.domain.job import Job, JobStatus
 from taskforge.domain.limiter import Bucket, BucketState, foresee
 from taskforge.domain.queue import Queue
-from taskforge.domain.worker import Worker
+from taskforge.domain.worker import Worker, WorkerStatus
 
 MOST_AHEAD = 10_000
 MOST_WORKERS = 100
@@ -95,14 +95,15 @@ Verdict = tuple[Worker, Hindrance | None]
 
 
 def explain(job: Job, queue: Queue, workers: Sequence[Verdict], standing: Standing, now: datetime) -> Explanation:
-    online = [(worker, hindrance) for worker, hindrance in workers if worker.lease_until > now]
+    online = [(worker, hindrance) for worker, hindrance in workers if worker.status is not WorkerStatus.OFFLINE]
+    leased = [worker for worker, _ in workers if worker.lease_until > now]
     match job.status:
         case JobStatus.PENDING:
             return _pending(job, queue, online, standing, now)
         case JobStatus.SCHEDULED:
             return _scheduled(job, queue, online, standing, now)
         case JobStatus.PROCESSING:
-            return _processing(job, [worker for worker, _ in online], now)
+            return _processing(job, leased, now)
         case _:
             return Explanation(job.id, job.status, (_ended(job, now),))
 
@@ -208,12 +209,12 @@ def hindrance_now(worker: Worker, skipped: Collection[UUID]) -> Hindrance | None
     """What keeps a worker that may take a job from it just now."""
     if worker.id in skipped:
         return Hindrance.SKIPPED
-    if worker.drain_mode:
+    if worker.drains:
         return Hindrance.DRAINING
     is_full = worker.active_jobs + worker.stuck_slots >= worker.max_concurrent_jobs
     if worker.stuck_slots and is_full:
         return Hindrance.STUCK
-    if not worker.healthy:
+    if not worker.healthy or (worker.status is WorkerStatus.UNHEALTHY and not worker.stuck_slots):
         return Hindrance.UNHEALTHY
     return Hindrance.BUSY if is_full else None
 

@@ -1,7 +1,7 @@
 """Workers: an identity that survives restarts, and incarnations of it that hold leases."""
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -9,12 +9,13 @@ from uuid import UUID
 import msgspec
 
 from taskforge.domain import rules
-from taskforge.domain.errors import Invalid
+from taskforge.domain.errors import Conflict, Invalid
 from taskforge.domain.marks import mark_of
 
 WORKER_TYPES = ("general", "specialized_cpu", "specialized_io", "specialized_gpu")
 MOST_NAMES = 1_000
-SILENT_AFTER_SECONDS = 30.0
+# Of its lease, a worker that is silent for so long is unhealthy: 10 seconds of 15. Then two heartbeats are missing.
+SILENT_PART = 2 / 3
 FORMER_SECONDS = 30 * 86_400.0
 """For so long beyond the longest retention it stays known whose life an incarnation was: earlier tries of a job that waited or was
 retried are older than its end, from which retention counts."""
@@ -57,18 +58,23 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 class Renewed(msgspec.Struct, frozen=True):
-    """The answer to a lease renewal: whether to stop claiming, and which running jobs were asked to stop."""
+    """The answer to a lease renewal: whether to stop claiming, which running jobs were asked to stop, and what else is wished."""
 
     drain: bool
     cancelled: tuple[UUID, ...] = ()
+    slots: int | None = None  # how many jobs it may run from now on; None: as many as before
 
 
 class UpdateWorker(msgspec.Struct, frozen=True, kw_only=True):
+    """What an operator wants of a worker. Name, slots and drain mode stay until the operator wants otherwise, whatever its process
+    is started with."""
+
     worker: UUID
     name: str | None = None
     max_concurrent_jobs: int | None = None
     capabilities: dict[str, Any] | None = None
     drain_mode: bool | None = None
+    as_started: bool = False  # as many slots as its process was started with
     expected_mark: str | None = None  # the mark of the worker that is meant; one that was changed meanwhile is left alone
 
 
@@ -83,7 +89,7 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     capabilities: dict[str, Any]
     queues: tuple[str, ...] | None
     types: tuple[str, ...] | None
-    max_concurrent_jobs: int
+    max_concurrent_jobs: int  # as operators want it, else as it was started
     drain_mode: bool
     active_jobs: int
     version: str
@@ -98,6 +104,9 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     healthy: bool = True  # as it said itself, which is what claims go by
     stuck_slots: int = 0
     blocking: UUID | None = None
+    started_as: str = ""  # the name its process was given, by which its next life is known
+    started_slots: int = 0
+    stopping: bool = False  # it ends by itself
 
     @property
     def mark(self) -> str:
@@ -107,6 +116,23 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def accepts_jobs(self) -> bool:
         return self.status is WorkerStatus.ONLINE
+
+    @property
+    def drains(self) -> bool:
+        """By an operator's wish, or because it ends."""
+        return self.drain_mode or self.stopping
+
+    def is_healthy(self, now: datetime, heartbeat_timeout_seconds: float | None = None) -> bool:
+        """Whether it is there, well by its own word, and was heard of within this time, which may be another than the store's."""
+        if self.status is WorkerStatus.OFFLINE or self.last_heartbeat is None:
+            return False
+        if heartbeat_timeout_seconds is None:
+            return self.status is not WorkerStatus.UNHEALTHY
+        return self.healthy and (now - self.last_heartbeat).total_seconds() <= heartbeat_timeout_seconds
+
+    def judged(self, now: datetime, heartbeat_timeout_seconds: float | None) -> "Worker":
+        """With its status as of now."""
+        return msgspec.structs.replace(self, status=status_of(self, now, heartbeat_timeout_seconds))
 
 
 def check_worker(worker: NewWorker | UpdateWorker) -> None:
@@ -150,27 +176,30 @@ def check_sample(sample: Sample) -> None:
     rules.integer("stuck_slots", sample.stuck_slots, 0, 1000)
 
 
+def check_name_is_free(name: str, bearers: Sequence[Sequence[Any]]) -> None:
+    """`bearers`: of other workers that are there and bear the name, or were started under it: id, name, given name."""
+    for identity, shown, given in bearers:
+        whose = f"worker {identity}" if shown == name else f"worker {shown!r} ({identity}), which was started as {given!r}"
+        raise Conflict(f"the name {name!r} is in use by {whose}; choose another one")
+
+
+def name_beside(name: str, incarnation: UUID) -> str:
+    """What a worker is shown as when another one bears its name, which an operator gave away while it was not there."""
+    return f"{name[:93]}-{incarnation.hex[-6:]}"
+
+
 def worker_topic(before: Worker, after: Worker) -> str:
     """What readers of events hear of a change."""
     return "worker.draining" if after.drain_mode and not before.drain_mode else "worker.updated"
 
 
-def status_of(
-    *,
-    heard: bool,
-    lease_alive: bool,
-    silent_seconds: float,
-    timeout_seconds: float,
-    healthy: bool,
-    drain: bool,
-    active: int,
-    stuck: int = 0,
-) -> WorkerStatus:
-    """One rule for what a worker is, from what the store knows of it."""
-    if not heard or not lease_alive:
+def status_of(worker: Worker, now: datetime, heartbeat_timeout_seconds: float | None = None) -> WorkerStatus:
+    """One rule for what a worker is, from what the store knows of it. A silent one is unhealthy before it is offline."""
+    heard = worker.last_heartbeat
+    if heard is None or worker.lease_until <= now:
         return WorkerStatus.OFFLINE
-    if not healthy or stuck or silent_seconds > timeout_seconds:
+    lease_seconds = (worker.lease_until - heard).total_seconds()
+    bound = SILENT_PART * lease_seconds if heartbeat_timeout_seconds is None else heartbeat_timeout_seconds
+    if not worker.healthy or worker.stuck_slots or (now - heard).total_seconds() > bound:
         return WorkerStatus.UNHEALTHY
-    if drain:
-        return WorkerStatus.DRAINING if active else WorkerStatus.OFFLINE
-    return WorkerStatus.ONLINE
+    return WorkerStatus.DRAINING if worker.drains else WorkerStatus.ONLINE

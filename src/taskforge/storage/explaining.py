@@ -1,14 +1,13 @@
 """What both engines need to explain a job that waits: who may take it, and which lanes go first."""
 
 from collections.abc import Collection, Sequence
-from datetime import datetime
 from uuid import UUID
 
 import msgspec
 
 from taskforge.domain.eligibility import Hindrance
 from taskforge.domain.explanation import Verdict, hindrance_now
-from taskforge.domain.worker import Worker
+from taskforge.domain.worker import Worker, WorkerStatus
 from taskforge.storage.catalog import Catalog, Lane, Taker, taker_of
 
 MOST_KINDS = 100
@@ -39,11 +38,11 @@ def rivals(catalog: Catalog, lane: Lane) -> list[int]:
 
 
 def lanes_before(
-    catalog: Catalog, lane: Lane, occupied: Collection[int], given: Sequence[Verdict], skipped: Collection[UUID], now: datetime
+    catalog: Catalog, lane: Lane, occupied: Collection[int], given: Sequence[Verdict], skipped: Collection[UUID]
 ) -> Before:
     """Of the rivals that hold jobs those that every worker takes first that would take this job now, or once it is no longer busy:
     what one of them leaves alone holds up nothing."""
-    takers = _different(catalog, _ready(given, skipped, now))
+    takers = _different(catalog, _ready(given, skipped))
     tier = catalog.tier(lane)
     found: tuple[list[int], list[int], list[int], list[int]] = ([], [], [], [])
     for other in map(catalog.lanes.__getitem__, occupied):
@@ -53,9 +52,11 @@ def lanes_before(
     return Before(*found)
 
 
-def _ready(given: Sequence[Verdict], skipped: Collection[UUID], now: datetime) -> list[Taker]:
+def _ready(given: Sequence[Verdict], skipped: Collection[UUID]) -> list[Taker]:
     able = [
-        (worker, hindrance_now(worker, skipped)) for worker, hindrance in given if hindrance is None and worker.lease_until > now
+        (worker, hindrance_now(worker, skipped))
+        for worker, hindrance in given
+        if hindrance is None and worker.status is not WorkerStatus.OFFLINE
     ]
     for state in (None, Hindrance.BUSY):
         if takers := [taker_of(worker) for worker, hindrance in able if hindrance is state]:

@@ -72,7 +72,7 @@ class Claimer(Store):
                 return _in_order(rows, lanes)
             doubt = (await self.fetch("claim_doubt", claim.incarnation, self.bound_now()))[0]
             if not doubt["alive"]:
-                raise LeaseLost(f"the lease of worker incarnation {claim.incarnation} is over; register again")
+                raise await self.lost(claim.incarnation)
             if doubt["version"] != catalog.version:
                 newer_than = catalog.version
             elif skipped and contended < CONTENDED_TRIES:

@@ -14,7 +14,7 @@ from taskforge.domain.execution import Execution, ExecutionStatus
 from taskforge.domain.ids import created_at, job_of
 from taskforge.domain.job import Claimed, ErrorInfo, Job, JobStatus, When
 from taskforge.domain.queue import Queue, QueueSettings
-from taskforge.domain.worker import SILENT_AFTER_SECONDS, Worker, status_of
+from taskforge.domain.worker import Worker, WorkerStatus
 from taskforge.storage.catalog import Catalog, OpenLane, Taker
 
 JOB_STATUSES = tuple(JobStatus)
@@ -185,30 +185,20 @@ def _updated_at(row: asyncpg.Record, status: JobStatus) -> datetime:
     return max([created_at(row["id"]), *(time for time in times if time is not None)])
 
 
-def worker(row: asyncpg.Record, now: datetime) -> Worker:
-    heard: datetime | None = row["heartbeat_at"]
-    status = status_of(
-        heard=heard is not None,
-        lease_alive=row["lease_until"] > now,
-        silent_seconds=0.0 if heard is None else (now - heard).total_seconds(),
-        timeout_seconds=SILENT_AFTER_SECONDS,
-        healthy=row["healthy"],
-        drain=row["drain_mode"],
-        active=row["active"],
-        stuck=row["stuck_slots"],
-    )
-    return Worker(
+def worker(row: asyncpg.Record, now: datetime, heartbeat_timeout_seconds: float | None) -> Worker:
+    slots, wished = row["max_concurrent_jobs"], row["wished_slots"]
+    made = Worker(
         id=row["id"],
         incarnation=row["incarnation"],
         project=row["project"],
         name=row["name"],
         worker_type=row["worker_type"],
         role=row["role"],
-        status=status,
+        status=WorkerStatus.OFFLINE,
         capabilities=msgspec.json.decode(row["capabilities"]),
         queues=None if row["queues"] is None else tuple(row["queues"]),
         types=None if row["types"] is None else tuple(row["types"]),
-        max_concurrent_jobs=row["max_concurrent_jobs"],
+        max_concurrent_jobs=slots if wished is None else wished,
         drain_mode=row["drain_mode"],
         active_jobs=row["active"],
         version=row["version"],
@@ -217,13 +207,17 @@ def worker(row: asyncpg.Record, now: datetime) -> Worker:
         cpu_percent=row["cpu_percent"],
         memory_bytes=row["memory_bytes"],
         lease_until=row["lease_until"],
-        last_heartbeat=heard,
+        last_heartbeat=row["heartbeat_at"],
         registered_at=row["registered_at"],
         updated_at=row["updated_at"],
         healthy=row["healthy"],
         stuck_slots=row["stuck_slots"],
         blocking=row["blocking"],
+        started_as=row["given_name"],
+        started_slots=slots,
+        stopping=row["stopping"],
     )
+    return made.judged(now, heartbeat_timeout_seconds)
 
 
 def uuid(number: int) -> UUID:

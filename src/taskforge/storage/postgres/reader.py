@@ -109,12 +109,12 @@ class Reader(Assigner):
                 raise NotFound("job", str(job))
             queue, lane = catalog.place_of(found[job])
             listed = await connection.fetch(self.sql("workers"), [found[job].project], self.bound_now())
-            given = verdicts(catalog, lane, [codec.worker(worker, worker["now"]) for worker in listed])
+            given = verdicts(catalog, lane, [codec.worker(worker, worker["now"], self.heartbeat_timeout) for worker in listed])
             row = await connection.fetchrow(self.in_schema(_READY), job, last_fence_of(job))
             if row is not None and lane is not None:
                 rows = await connection.fetch(self.sql("occupied"), rivals(catalog, lane))
                 occupied, skipped = [one["number"] for one in rows], row["skipped"] or ()
-                before = lanes_before(catalog, lane, occupied, given, skipped, now)
+                before = lanes_before(catalog, lane, occupied, given, skipped)
                 place = row["turn"], row["fence"], now, MOST_AHEAD
                 ahead = await connection.fetchval(self.sql("ahead"), before.better, before.beside, *place)
                 others = before.better_elsewhere, before.beside_elsewhere

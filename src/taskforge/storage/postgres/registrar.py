@@ -9,7 +9,7 @@ import msgspec
 
 from taskforge.domain import trail
 from taskforge.domain.audit import Note
-from taskforge.domain.errors import Conflict, LeaseLost, NotFound
+from taskforge.domain.errors import Conflict, NotFound
 from taskforge.domain.ids import uuid_from_int
 from taskforge.domain.marks import check_same
 from taskforge.domain.query import QueueStats, WorkerTotals
@@ -24,7 +24,18 @@ from taskforge.domain.queue import (
     check_queue,
     queue_topic,
 )
-from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, UpdateWorker, Worker, check_worker, worker_topic
+from taskforge.domain.worker import (
+    NewWorker,
+    Registered,
+    Renewed,
+    Sample,
+    UpdateWorker,
+    Worker,
+    check_name_is_free,
+    check_worker,
+    name_beside,
+    worker_topic,
+)
 from taskforge.storage.catalog import Catalog
 from taskforge.storage.postgres import codec
 from taskforge.storage.postgres.connections import Connection
@@ -174,6 +185,7 @@ class Registrar(Steward):
                     worker.pid,
                     lease_seconds,
                     self.bound_now(),
+                    name_beside(worker.name, incarnation),
                 )
             except asyncpg.ForeignKeyViolationError:
                 raise NotFound("project", str(project)) from None
@@ -193,8 +205,8 @@ class Registrar(Steward):
             sample.blocking,
         )
         if not rows:
-            raise LeaseLost(f"the lease of worker incarnation {incarnation} is over; register again")
-        return Renewed(rows[0]["drain_mode"], tuple(rows[0]["cancelled"]))
+            raise await self.lost(incarnation)
+        return Renewed(rows[0]["drain"], tuple(rows[0]["cancelled"]), rows[0]["slots"])
 
     async def deregister(
         self,
@@ -233,6 +245,10 @@ class Registrar(Steward):
             await connection.execute(self.sql("lock_worker"), change.worker, project)
             before = await self._latest(connection, project, change.worker)
             check_same(f"worker {before.name!r}", change.expected_mark, before.mark)
+            await self.raise_version(connection)  # also a lock, under which names are given
+            if change.name is not None:
+                bearers = await connection.fetch(self.sql("bearer"), project, change.name, change.worker, self.bound_now())
+                check_name_is_free(change.name, [tuple(bearer) for bearer in bearers])
             await connection.execute(
                 self.sql("update_worker"),
                 change.worker,
@@ -242,8 +258,8 @@ class Registrar(Steward):
                 None if change.capabilities is None else msgspec.json.encode(change.capabilities).decode(),
                 change.drain_mode,
                 self.bound_now(),
+                change.as_started,
             )
-            await self.raise_version(connection)
             after = await self._latest(connection, project, change.worker)
             await self.announce(connection, project, worker_topic(before, after), worker=after.id)
             if note is not None:
@@ -254,12 +270,12 @@ class Registrar(Steward):
     async def _latest(self, connection: Connection, project: int, identity: UUID) -> Worker:
         for row in reversed(await connection.fetch(self.sql("workers"), [project], self.bound_now())):
             if row["id"] == identity:
-                return codec.worker(row, row["now"])
+                return codec.worker(row, row["now"], self.heartbeat_timeout)
         raise NotFound("worker", str(identity))
 
     async def workers(self, projects: Sequence[int]) -> list[Worker]:
         rows = await self.read(projects, "workers", list(projects), self.bound_now())
-        return [codec.worker(row, row["now"]) for row in rows]
+        return [codec.worker(row, row["now"], self.heartbeat_timeout) for row in rows]
 
     async def worker_totals(self, projects: Sequence[int]) -> list[WorkerTotals]:
         rows = await self.read(projects, "worker_totals", list(projects))

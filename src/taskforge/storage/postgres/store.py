@@ -11,7 +11,7 @@ from uuid import UUID
 
 import asyncpg
 
-from taskforge.domain.errors import LeaseLost, StoreUnavailable, StoreUnsuitable, TaskForgeError
+from taskforge.domain.errors import LeaseLost, StoreUnavailable, StoreUnsuitable, TaskForgeError, lease_lost
 from taskforge.domain.ids import IdMint
 from taskforge.domain.trail import Entry
 from taskforge.storage.catalog import Catalog, Lane, LaneKey, Taker
@@ -58,15 +58,17 @@ class Store:
         poll_only: bool = False,
         pool_size: int = 6,
         walled: bool = False,
+        heartbeat_timeout_seconds: float | None = None,
     ) -> None:
         """`poll_only` is for a transaction-mode pooler: no prepared statements, no session settings, no LISTEN.
 
-        `walled` lets reads see no project but those they name, by row-level security. `clock` replaces the database's clock, for
-        tests.
+        `walled` lets reads see no project but those they name, by row-level security. Workers that are silent for longer than
+        `heartbeat_timeout_seconds`, or two thirds of their lease, are unhealthy. `clock` replaces the database's clock, for tests.
         """
         self.url = url
         self.schema = schema
         self.poll_only = poll_only
+        self.heartbeat_timeout = heartbeat_timeout_seconds
         self._clock = clock
         self._pool_size = pool_size
         self._wall = Wall(schema) if walled else None
@@ -274,6 +276,11 @@ class Store:
         """Tell readers of the outbox what came of a queue or a worker."""
         await connection.execute(self.sql("announce"), project, topic, queue, worker, self.bound_now())
 
+    async def lost(self, incarnation: UUID) -> LeaseLost:
+        """What to tell a worker that has no lease."""
+        rows = await self.fetch("how_left", incarnation)
+        return lease_lost(incarnation, rows[0]["name"], has_left=rows[0]["has_left"]) if rows else lease_lost(incarnation)
+
     async def taker(self, incarnation: UUID) -> Taker:
         """The worker behind an incarnation, remembered for as long as the catalog stands."""
         catalog = await self.catalog()
@@ -282,7 +289,7 @@ class Store:
             async with self.connection() as connection:
                 row = await connection.fetchrow(self.in_schema(_TAKER), incarnation)
             if row is None:
-                raise LeaseLost(f"worker incarnation {incarnation} is not registered; register again")
+                raise lease_lost(incarnation)
             taker = codec.taker(row)
             if self._catalog is catalog:  # else the row may be older than what is remembered now
                 self._takers[incarnation] = taker

@@ -13,7 +13,7 @@ from taskforge.domain.execution import Execution, ExecutionStatus
 from taskforge.domain.ids import created_at, job_of, uuid_from_bytes
 from taskforge.domain.job import ErrorInfo, Job, JobStatus, When
 from taskforge.domain.queue import Queue, QueueSettings
-from taskforge.domain.worker import SILENT_AFTER_SECONDS, Worker, status_of
+from taskforge.domain.worker import Worker, WorkerStatus
 from taskforge.storage.catalog import Catalog, Taker
 
 Row = tuple[Any, ...]
@@ -246,28 +246,19 @@ def execution(row: Row) -> Execution:
 
 def worker(row: Any, now: int) -> Worker:
     """A row of the statement `workers`, by name."""
-    heard: int | None = row["heartbeat_at"]
-    return Worker(
+    slots, wished = row["max_concurrent_jobs"], row["wished_slots"]
+    made = Worker(
         id=uuid_from_bytes(row["id"]),
         incarnation=uuid_from_bytes(row["incarnation"]),
         project=row["project"],
         name=row["name"],
         worker_type=row["worker_type"],
         role=row["role"],
-        status=status_of(
-            heard=heard is not None,
-            lease_alive=row["lease_until"] > now,
-            silent_seconds=0.0 if heard is None else (now - heard) / SECOND,
-            timeout_seconds=SILENT_AFTER_SECONDS,
-            healthy=bool(row["healthy"]),
-            drain=bool(row["drain_mode"]),
-            active=row["active"],
-            stuck=row["stuck_slots"],
-        ),
+        status=WorkerStatus.OFFLINE,
         capabilities=msgspec.json.decode(row["capabilities"]),
         queues=texts(row["queues"]),
         types=texts(row["types"]),
-        max_concurrent_jobs=row["max_concurrent_jobs"],
+        max_concurrent_jobs=slots if wished is None else wished,
         drain_mode=bool(row["drain_mode"]),
         active_jobs=row["active"],
         version=row["version"],
@@ -276,10 +267,14 @@ def worker(row: Any, now: int) -> Worker:
         cpu_percent=row["cpu_percent"],
         memory_bytes=row["memory_bytes"],
         lease_until=moment(row["lease_until"]),
-        last_heartbeat=maybe_moment(heard),
+        last_heartbeat=maybe_moment(row["heartbeat_at"]),
         registered_at=moment(row["registered_at"]),
         updated_at=moment(row["updated_at"]),
         healthy=bool(row["healthy"]),
         stuck_slots=row["stuck_slots"],
         blocking=None if row["blocking"] is None else uuid_from_bytes(row["blocking"]),
+        started_as=row["given_name"],
+        started_slots=slots,
+        stopping=bool(row["stopping"]),
     )
+    return made.judged(moment(now), None)

@@ -62,12 +62,15 @@ class SqliteEngine:
         durable: bool = True,
         project: str = "default",
         clock: Callable[[], datetime] | None = None,
+        heartbeat_timeout_seconds: float | None = None,
     ) -> None:
         """`durable=False` lets a commit return before the disk has it: a power cut may then lose the last moments, a crash of the
-        process does not. `clock` replaces the machine's, for tests."""
+        process does not. Workers that are silent for longer than `heartbeat_timeout_seconds`, or two thirds of their lease, are
+        unhealthy. `clock` replaces the machine's, for tests."""
         self._path = Path(path)
         self._durable = durable
         self._project = project
+        self._heartbeat_timeout = heartbeat_timeout_seconds
         self.home = FIRST_PROJECT
         self._clock = clock or (lambda: datetime.now(UTC))
         self._stamp = Stamp(self._clock)
@@ -195,10 +198,15 @@ class SqliteEngine:
         await self._writer.submit(leave)
 
     async def update_worker(self, project: int, change: UpdateWorker, note: Note | None = None) -> Worker:
-        return await self._writer.submit(lambda transaction: workers.update_worker(transaction, project, change, note))
+        made = await self._writer.submit(lambda transaction: workers.update_worker(transaction, project, change, note))
+        return made.judged(self._clock(), self._heartbeat_timeout)
 
     async def workers(self, projects: Sequence[int]) -> list[Worker]:
-        return await self._readers.read(lambda seen: workers.list_workers(seen.connection, projects, seen.now))
+        found = await self._readers.read(lambda seen: workers.list_workers(seen.connection, projects, seen.now))
+        if self._heartbeat_timeout is None:
+            return found
+        now = self._clock()
+        return [worker.judged(now, self._heartbeat_timeout) for worker in found]
 
     async def worker_totals(self, projects: Sequence[int]) -> list[WorkerTotals]:
         return await self._readers.read(lambda seen: workers.totals(seen.connection, projects))

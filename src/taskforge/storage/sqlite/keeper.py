@@ -6,7 +6,7 @@ from uuid import UUID
 
 import msgspec
 
-from taskforge.domain.errors import LeaseLost
+from taskforge.domain.errors import LeaseLost, lease_lost
 from taskforge.domain.limiter import LeakyBucket
 from taskforge.storage.catalog import Catalog, Lane, LaneKey, OpenLane, Taker
 from taskforge.storage.sqlite import codec
@@ -73,8 +73,7 @@ class Keeper:
         row = self._connection.execute("select lease_until from workers where incarnation = ?", (incarnation.bytes,)).fetchone()
         if row is None or row[0] <= now:
             self._reaches.pop(incarnation, None)
-            what = "is not registered" if row is None else "lost its lease"
-            raise LeaseLost(f"worker incarnation {incarnation} {what}; register again")
+            raise self.lost(incarnation)
         catalog = self.current()
         reach = self._reaches.get(incarnation)
         if reach is None:
@@ -84,6 +83,12 @@ class Keeper:
             reach = Reach(taker, lanes, codec.json([lane.number for lane in lanes]), tuple(shaped.values()))
             self._reaches[incarnation] = reach
         return reach
+
+    def lost(self, incarnation: UUID) -> LeaseLost:
+        """What to tell a worker that has no lease."""
+        statement = "select name, left_at is not null and died_at is null from workers where incarnation = ?"
+        name, has_left = self._connection.execute(statement, (incarnation.bytes,)).fetchone() or (None, 0)
+        return lease_lost(incarnation, name, has_left=bool(has_left))
 
     def live_takers(self, now: int) -> list[Taker]:
         """Every worker whose lease is alive."""

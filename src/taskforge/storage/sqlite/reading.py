@@ -95,7 +95,7 @@ def _standing(
     catalog, now = snapshot.keeper.current(), snapshot.now
     unwilling, settings = frozenset(map(UUID, codec.texts(skipped) or ())), catalog.queues[lane.queue].settings
     occupied = [number for (number,) in snapshot.execute(sql("occupied"), (codec.json(rivals(catalog, lane)),))]
-    before = lanes_before(catalog, lane, occupied, given, unwilling, codec.moment(now))
+    before = lanes_before(catalog, lane, occupied, given, unwilling)
 
     def count(better: list[int], beside: list[int]) -> int:
         arguments = (codec.json(better), codec.json(beside), turn, fence, now, MOST_AHEAD)

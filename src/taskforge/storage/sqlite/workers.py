@@ -6,11 +6,22 @@ from uuid import UUID
 
 from taskforge.domain import trail
 from taskforge.domain.audit import Note
-from taskforge.domain.errors import Conflict, LeaseLost, NotFound
+from taskforge.domain.errors import Conflict, NotFound
 from taskforge.domain.ids import uuid_from_bytes
 from taskforge.domain.marks import check_same
 from taskforge.domain.query import WorkerTotals
-from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, UpdateWorker, Worker, check_worker, worker_topic
+from taskforge.domain.worker import (
+    NewWorker,
+    Registered,
+    Renewed,
+    Sample,
+    UpdateWorker,
+    Worker,
+    check_name_is_free,
+    check_worker,
+    name_beside,
+    worker_topic,
+)
 from taskforge.storage.sqlite import codec, ledger
 from taskforge.storage.sqlite.codec import span
 from taskforge.storage.sqlite.keeper import sql
@@ -22,15 +33,18 @@ def register(transaction: Transaction, project: int, worker: NewWorker, lease_se
     if transaction.execute("select 1 from projects where number = ?", (project,)).fetchone() is None:
         raise NotFound("project", str(project))
     before = transaction.execute(sql("worker_named"), (project, worker.name)).fetchone()
-    identity = transaction.mint() if before is None else uuid_from_bytes(before[0])
     incarnation, now = transaction.mint(), transaction.now
+    key, name, wished, drains = (transaction.mint().bytes, worker.name, None, 0) if before is None else before
+    identity = uuid_from_bytes(key)
+    if any(bearer[1] == name for bearer in _bearers(transaction, project, name, identity)):
+        name = name_beside(worker.name, incarnation)
     transaction.execute(
         sql("register"),
         (
             incarnation.bytes,
             identity.bytes,
             project,
-            worker.name,
+            name,
             worker.worker_type,
             worker.role,
             codec.json(worker.capabilities),
@@ -42,6 +56,9 @@ def register(transaction: Transaction, project: int, worker: NewWorker, lease_se
             worker.pid,
             now + span(lease_seconds),
             now,
+            worker.name,
+            wished,
+            drains,
         ),
     )
     ledger.announce(transaction, project, "worker.registered", worker=identity)
@@ -51,17 +68,17 @@ def register(transaction: Transaction, project: int, worker: NewWorker, lease_se
 def renew(transaction: Transaction, asked_at: int, incarnation: UUID, lease_seconds: float, sample: Sample) -> Renewed:
     """Whoever asked in time was in time, however long the file was busy; what was taken away meanwhile is refused by its fence."""
     now, key = transaction.now, incarnation.bytes
-    statement = "select lease_until, drain_mode, healthy from workers where incarnation = ? and left_at is null"
+    statement = "select lease_until, healthy from workers where incarnation = ? and left_at is null"
     row = transaction.execute(statement, (key,)).fetchone()
     if row is None or row[0] <= asked_at:
-        raise LeaseLost(f"the lease of worker incarnation {incarnation} is over; register again")
+        raise transaction.keeper.lost(incarnation)
     values = (now + span(lease_seconds), now, sample.cpu_percent, sample.memory_bytes, sample.healthy, key, sample.stopping)
     blocking = None if sample.blocking is None else sample.blocking.bytes
-    transaction.execute(sql("renew"), (*values, sample.stuck_slots, blocking))
-    if bool(row[2]) != sample.healthy:
+    drains, slots = transaction.execute(sql("renew"), (*values, sample.stuck_slots, blocking)).fetchone()
+    if bool(row[1]) != sample.healthy:
         transaction.keeper.raise_version()
     asked = transaction.execute("select fence from running where worker = ? and cancel_requested", (key,)).fetchall()
-    return Renewed(bool(row[1]) or sample.stopping, tuple(uuid_from_bytes(fence) for (fence,) in asked))
+    return Renewed(bool(drains), tuple(uuid_from_bytes(fence) for (fence,) in asked), slots)
 
 
 def deregister(
@@ -92,6 +109,8 @@ def update_worker(transaction: Transaction, project: int, change: UpdateWorker, 
     check_worker(change)
     before = _latest(transaction, project, change.worker)
     check_same(f"worker {before.name!r}", change.expected_mark, before.mark)
+    if change.name is not None:
+        check_name_is_free(change.name, _bearers(transaction, project, change.name, change.worker))
     capabilities = None if change.capabilities is None else codec.json(change.capabilities)
     values = (
         change.name,
@@ -101,6 +120,7 @@ def update_worker(transaction: Transaction, project: int, change: UpdateWorker, 
         transaction.now,
         change.worker.bytes,
         project,
+        change.as_started,
     )
     transaction.execute(sql("update_worker"), values)
     transaction.keeper.raise_version()
@@ -110,6 +130,11 @@ def update_worker(transaction: Transaction, project: int, change: UpdateWorker, 
     if note is not None:
         ledger.enter(transaction, [trail.worker_changed(note, before, after)])
     return after
+
+
+def _bearers(transaction: Transaction, project: int, name: str, but: UUID) -> list[tuple[UUID, str, str]]:
+    rows = transaction.execute(sql("bearer"), (project, name, but.bytes, transaction.now)).fetchall()
+    return [(uuid_from_bytes(key), shown, given) for key, shown, given in rows]
 
 
 def _latest(transaction: Transaction, project: int, identity: UUID) -> Worker:

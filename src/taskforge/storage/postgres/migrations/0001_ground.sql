@@ -250,16 +250,19 @@ create index keys_until on taskforge.keys (until) where until is not null;
 
 create table taskforge.workers (
     incarnation uuid primary key,
-    id uuid not null, -- survives restarts of the same name
+    id uuid not null, -- survives restarts under the same given name
     project int not null references taskforge.projects,
-    name text not null,
+    name text not null, -- as it is shown
+    given_name text not null, -- as its process was started
     worker_type text not null,
     role text,
     capabilities jsonb not null,
     queues text[],
     types text[],
-    max_concurrent_jobs int not null,
+    max_concurrent_jobs int not null, -- as its process was started
+    wished_slots int, -- what an operator wants instead; it outlasts restarts, as a wish to drain does
     drain_mode boolean not null default false,
+    stopping boolean not null default false, -- it ends by itself
     healthy boolean not null default true,
     stuck_slots int not null default 0, -- held by handlers that did not end
     blocking uuid, -- the fence of the job that holds its event loop
@@ -275,7 +278,9 @@ create table taskforge.workers (
     left_at timestamptz,
     died_at timestamptz -- its process is known to have ended without leaving; whoever outlived it said so
 ) with (fillfactor = 50);
+create index workers_id on taskforge.workers (id, registered_at);
 create index workers_name on taskforge.workers (project, name, registered_at);
+create index workers_given_name on taskforge.workers (project, given_name, registered_at);
 
 -- Whose life an incarnation was that is no longer kept: history names incarnations, and is kept for longer.
 create table taskforge.former_workers (

@@ -22,7 +22,7 @@ with clock as materialized (
       and not exists (select from taskforge.rollup_deltas d where d.worker = w.incarnation)
       and (not exists (select from taskforge.assignments a join taskforge.queues q on q.number = a.queue
                 where a.worker = w.id and q.deleted_at is null)
-            or exists (select from taskforge.workers n where n.project = w.project and n.name = w.name
+            or exists (select from taskforge.workers n where n.id = w.id and n.project = w.project
                 and (n.registered_at, n.incarnation) > (w.registered_at, w.incarnation)))
     returning w.incarnation, w.id, w.project, w.name, w.lease_until
 ), former as (

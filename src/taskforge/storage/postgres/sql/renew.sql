@@ -9,17 +9,16 @@ with before as materialized (
 ),
 renewed as (
     update taskforge.workers w set lease_until = c.now + make_interval(secs => $2), heartbeat_at = c.now, updated_at = c.now,
-        cpu_percent = $3, memory_bytes = $4, healthy = $5, drain_mode = w.drain_mode or $7,
-        stuck_slots = $8, blocking = $9
+        cpu_percent = $3, memory_bytes = $4, healthy = $5, stopping = $7, stuck_slots = $8, blocking = $9
     from (
         select coalesce($6::timestamptz, statement_timestamp()) as now,
             set_config('synchronous_commit', (select case when healthy = $5 then 'off' else 'on' end from before), true)
     ) c
     where w.incarnation = $1 and w.lease_until > c.now
-    returning w.drain_mode
+    returning w.drain_mode or w.stopping as drain, coalesce(w.wished_slots, w.max_concurrent_jobs) as slots
 ),
 turned as (
     update taskforge.catalog set version = version + 1
     where exists (select from renewed) and (select healthy from before) <> $5
 )
-select drain_mode, array(select fence from taskforge.running where worker = $1 and cancel_requested) as cancelled from renewed
+select drain, slots, array(select fence from taskforge.running where worker = $1 and cancel_requested) as cancelled from renewed

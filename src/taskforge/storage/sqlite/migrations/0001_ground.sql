@@ -243,16 +243,19 @@ create index keys_until on keys (until) where until is not null;
 
 create table workers (
     incarnation blob primary key,
-    id blob not null, -- survives restarts of the same name
+    id blob not null, -- survives restarts under the same given name
     project integer not null references projects,
-    name text not null,
+    name text not null, -- as it is shown
+    given_name text not null, -- as its process was started
     worker_type text not null,
     role text,
     capabilities text not null,
     queues text,
     types text,
-    max_concurrent_jobs integer not null,
+    max_concurrent_jobs integer not null, -- as its process was started
+    wished_slots integer, -- what an operator wants instead; it outlasts restarts, as a wish to drain does
     drain_mode integer not null default 0,
+    stopping integer not null default 0, -- it ends by itself
     healthy integer not null default 1,
     stuck_slots integer not null default 0, -- held by handlers that did not end
     blocking blob, -- the fence of the job that holds its event loop
@@ -269,6 +272,7 @@ create table workers (
     died_at integer -- its process is known to have ended without leaving; whoever outlived it said so
 ) strict, without rowid;
 create index workers_name on workers (project, name, registered_at);
+create index workers_given_name on workers (project, given_name, registered_at);
 create index workers_id on workers (id, registered_at);
 
 -- Whose life an incarnation was that is no longer kept: history names incarnations, and is kept for longer.

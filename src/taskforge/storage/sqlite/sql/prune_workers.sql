@@ -5,7 +5,7 @@ delete from workers where incarnation in (
     where w.lease_until < ?1 and w.incarnation not in (select worker from running)
       and w.incarnation not in (select worker from rollup_deltas where worker is not null)
       and (w.id not in (select a.worker from assignments a join queues q on q.number = a.queue where q.deleted_at is null)
-            or exists (select 1 from workers n where n.project = w.project and n.name = w.name
+            or exists (select 1 from workers n where n.id = w.id and n.project = w.project
                 and (n.registered_at, n.incarnation) > (w.registered_at, w.incarnation)))
     limit ?2
 )

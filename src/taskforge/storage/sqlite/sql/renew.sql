@@ -2,5 +2,6 @@
 -- ?1 lease until · ?2 now · ?3 cpu · ?4 memory · ?5 healthy · ?6 incarnation · ?7 stopping · ?8 stuck slots
 -- ?9 the fence that holds its event loop
 update workers set lease_until = ?1, heartbeat_at = ?2, updated_at = ?2, cpu_percent = ?3, memory_bytes = ?4, healthy = ?5,
-    drain_mode = drain_mode or ?7, stuck_slots = ?8, blocking = ?9
+    stopping = ?7, stuck_slots = ?8, blocking = ?9
 where incarnation = ?6
+returning drain_mode or stopping, coalesce(wished_slots, max_concurrent_jobs)

@@ -5,5 +5,5 @@ left join (select worker, count(*) as active from running group by worker) r on 
 where w.project in (select value from json_each(?1))
   and (w.lease_until > ?2 or w.incarnation = (
         select n.incarnation from workers n
-        where n.project = w.project and n.name = w.name order by n.registered_at desc, n.incarnation desc limit 1))
+        where n.id = w.id and n.project = w.project order by n.registered_at desc, n.incarnation desc limit 1))
 order by w.name, w.registered_at, w.incarnation
