@@ -102,14 +102,20 @@ async def test_a_removed_member_is_out_at_once(api: Api, owner: httpx.AsyncClien
 async def test_nobody_gives_away_more_than_they_have(api: Api) -> None:
     admin = api.client(await api.key(1, ["admin:*", "job:read"]))
     assert (await admin.post("/api/v1/keys", json={"name": "k", "permissions": ["job:write"]})).status_code == 403
-    made = await admin.post("/api/v1/keys", json={"name": "k", "permissions": ["job:read"]})
-    assert made.status_code == 201
-    rotated = await admin.post(f"/api/v1/keys/{made.json()['key']['id']}/rotate", json={"overlap_seconds": 0})
-    assert rotated.status_code == 201
-    assert (await api.client(made.json()["secret"]).get("/api/v1/jobs")).status_code == 401
-    assert (await api.client(rotated.json()["secret"]).get("/api/v1/jobs")).status_code == 200
-    assert (await admin.delete(f"/api/v1/keys/{rotated.json()['key']['id']}")).status_code == 204
-    assert (await api.client(rotated.json()["secret"]).get("/api/v1/jobs")).status_code == 401
+
+
+async def test_a_key_that_was_used_just_now_ends_at_once_when_it_is_rotated_or_revoked(api: Api) -> None:
+    """What is used is remembered for a while; what ends it must end that too."""
+    admin = api.client(await api.key(1, ["admin:*", "job:read"]))
+    made = (await admin.post("/api/v1/keys", json={"name": "k", "permissions": ["job:read"]})).json()
+    old = api.client(made["secret"])
+    assert (await old.get("/api/v1/jobs")).status_code == 200
+    rotated = (await admin.post(f"/api/v1/keys/{made['key']['id']}/rotate", json={"overlap_seconds": 0})).json()
+    assert (await old.get("/api/v1/jobs")).status_code == 401
+    new = api.client(rotated["secret"])
+    assert (await new.get("/api/v1/jobs")).status_code == 200
+    assert (await admin.delete(f"/api/v1/keys/{rotated['key']['id']}")).status_code == 204
+    assert (await new.get("/api/v1/jobs")).status_code == 401
 
 
 async def test_a_workers_key_is_made_and_rotated_by_those_who_may_work(api: Api, root: httpx.AsyncClient) -> None:

@@ -13,11 +13,11 @@ import pytest
 
 from taskforge.api.caller import COOKIE, CSRF_HEADER, Caller
 from taskforge.domain.access import Permission, Role
-from taskforge.domain.audit import AuditEntry, Note
+from taskforge.domain.audit import FIRST, AuditEntry, Note, digest_of, link
 from taskforge.domain.worker import NewWorker
 from taskforge.storage import directory, keyring
 from taskforge.storage.cabinet import Step, audited
-from taskforge.storage.journal import _ENTRIES, Journal
+from taskforge.storage.journal import _ENTRIES, _UP_TO, Journal
 from taskforge.wiring import sqlite_path
 from tests.api.operations import Operation, operations, usual_body
 from tests.api.world import PASSWORD, World, answer, join, make_world
@@ -509,6 +509,20 @@ async def test_tampering_shows(
         await _run(store_url, *(f"delete from taskforge.{table}" for table in LOG), *map(_put_back, LOG))
         assert await _verdict(stage), f"{name}: put back, and still not well"
     figure(f"S12 {store_url.partition(':')[0]}: {len(TAMPERING)} of n = {len(TAMPERING)} ways to tamper with the log shown")
+
+
+async def test_a_past_that_was_rewritten_with_its_seal_shows_in_the_seal_behind_it(stage: Stage, store_url: str) -> None:
+    number = await _seal_twice(stage)
+    await _run(store_url, TAMPERING["an actor changed"].format(number=number))
+    journal: Any = stage.api.backend.journal
+    first, _ = await journal._seals(0)
+    entries = await journal._behind(None, below=_UP_TO, limit=first.entries, upto=first)
+    digest = digest_of(entries)
+    values = (digest, link(FIRST, digest, first.entries), first.number)
+    engine: Any = stage.api.engine
+    await engine.write([Step("update taskforge.audit_seals set digest = $1, hash = $2 where number = $3", values)])
+    told = await answer(stage.api.client(stage.platform), "GET", "/api/v1/audit/verification")
+    assert (told["intact"], told["problem"]) == (False, "seal 2 does not follow from the one before it")
 
 
 async def _no_problem(*_: Any) -> None:

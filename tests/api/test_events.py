@@ -15,6 +15,8 @@ from taskforge.api.caller import Caller
 from taskforge.api.server import make_key
 from taskforge.domain.job import NewJob, new_job
 from taskforge.domain.outcome import Finish, Succeed
+from taskforge.domain.query import Event
+from taskforge.domain.queue import CreateQueue, UpdateQueue
 from taskforge.domain.worker import NewWorker
 from taskforge.storage.engine import Claim
 from tests.api.conftest import Api
@@ -248,6 +250,30 @@ async def test_nobody_can_hold_all_streams(serve: Callable[..., Awaitable[Api]],
             await asyncio.sleep(0.01)
     async with following(root):
         pass
+
+
+async def test_who_is_further_behind_than_what_is_kept_misses_nothing(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "KEPT", 20)
+    queue = await api.engine.change_queue(1, CreateQueue(name="mail"))
+    made = feed.Feed(api.engine, tuple)
+    late = made.follow(None)
+    await late.begin()
+    start, reading = late.cursor, asyncio.create_task(made.run())
+    with late:
+        async with asyncio.timeout(10):
+            while made._base != start:
+                await asyncio.sleep(0.005)
+            for number in range(25):
+                await api.engine.change_queue(1, UpdateQueue(queue=queue.id, priority=number % 10))
+            happened = (await api.engine.events(start, 100)).items
+            while made._head != happened[-1].cursor:
+                await asyncio.sleep(0.005)
+            told: list[Event] = []
+            while len(told) < 25 and (more := await late.next(1.0)):
+                told += more
+    reading.cancel()
+    await asyncio.gather(reading, return_exceptions=True)
+    assert [event.cursor for event in told] == [event.cursor for event in happened]
 
 
 async def test_a_place_that_is_no_longer_kept_is_gone(api: Api, root: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -384,3 +384,20 @@ async def test_a_heartbeat_renews_for_as_long_as_was_registered(api: Api, worker
     await call(worker, "heartbeat", incarnation=incarnation, lease_seconds=60)
     await call(worker, "heartbeat", incarnation=incarnation)
     assert 30 < await left() <= 60
+
+
+async def test_what_the_server_has_forgotten_is_still_one_workers_alone(
+    api: Api, worker: httpx.AsyncClient, root: httpx.AsyncClient
+) -> None:
+    job = await enqueue(root)
+    holder, other = await started(worker), await started(worker)
+    (given,) = (await call(worker, "claim", incarnation=holder))["jobs"]
+    api.backend.desk._given.clear()  # as after a restart
+    execution = given["execution"]
+    outcome = {"execution": execution, "outcome": {"kind": "success", "result": 1}}
+    beat, line = {"execution": execution, "progress": 0.5}, {"execution": execution, "level": "info", "message": "mine?"}
+    for verb, told in (("complete", {"outcomes": [outcome]}), ("progress", {"beats": [beat]}), ("logs", {"lines": [line]})):
+        assert await call(worker, verb, incarnation=other, **told) == {"lost": [execution]}
+    found = (await root.get(f"/api/v1/jobs/{job}")).json()
+    assert (found["status"], found["progress"]) == ("processing", None)
+    assert await call(worker, "complete", incarnation=holder, outcomes=[outcome]) == {"lost": []}

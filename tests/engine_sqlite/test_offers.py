@@ -18,6 +18,8 @@ from taskforge.storage.engine import Claim
 from taskforge.storage.sqlite import writer
 from taskforge.storage.sqlite.engine import SqliteEngine
 
+FULL = 2  # as SQLite counts its levels of "synchronous"
+
 
 async def _insert(engine: SqliteEngine, count: int) -> None:
     await engine.insert(1, [new_job("default", "work", number) for number in range(count)])
@@ -180,6 +182,36 @@ async def test_a_disk_that_fails_then_acknowledges_nothing_and_what_follows_is_d
     assert (await engine.stats([1]))[0].processing == 1  # stored and claimed, only not known to be durable
     assert await _payloads(engine, Claim(worker, 2)) == [b"0"]
     assert await _payloads(engine, Claim(worker, 2)) == [b"0"]
+
+
+async def test_after_a_connection_is_lost_under_a_standing_claim_the_next_insert_waits_for_the_disk(
+    engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new connection has no log yet that could be forced by hand: its commit has to do it."""
+    worker = (await engine.register(1, NewWorker(name="one"), 60)).incarnation
+    await _insert(engine, 1)
+    assert await _payloads(engine, Claim(worker, 1)) == [b"0"]
+    assert await engine.claim(Claim(worker, 1, standing=True)) == []
+
+    def fails(_: Any) -> None:
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR  # type: ignore[misc]
+        raise error
+
+    with pytest.raises(StoreUnavailable):
+        await engine._writer.submit(fails)
+    levels, forced = [], []
+    set_level, force = engine._writer._set_level, writer._force
+
+    def watch(connection: sqlite3.Connection, *, lazy: bool) -> None:
+        set_level(connection, lazy=lazy)
+        levels.extend(connection.execute("pragma synchronous").fetchone())
+
+    monkeypatch.setattr(engine._writer, "_set_level", watch)
+    monkeypatch.setattr(writer, "_force", lambda log: (force(log), forced.append(log)))
+    await _insert(engine, 1)
+    assert len(levels) == 1
+    assert levels == [FULL] or forced, "acknowledged before it was on disk"
 
 
 class Held:

@@ -113,6 +113,26 @@ async def test_what_failed_half_way_leaves_nothing_in_the_file_or_in_memory(engi
     assert claimed.job_type == "new kind"
 
 
+async def test_a_version_that_never_was_does_not_hide_what_another_process_changed(engine: SqliteEngine, path: Path) -> None:
+    """A call raises the catalog's version and fails; the other process's change then gets the same number."""
+    [queue] = await engine.queues([1])
+    await engine.insert(1, [new_job("default", "work")])
+    worker = await engine.register(1, NewWorker(name="w"), 60)
+
+    def spoilt(transaction: Transaction) -> None:
+        transaction.keeper.lane((queue.number, "new kind", 0, ""))
+        transaction.keeper.current()
+        raise ValueError("half way")
+
+    with pytest.raises(ValueError, match="half way"):
+        await engine._writer.submit(spoilt)
+    other = SqliteEngine(path)
+    await other.open()
+    await other.change_queue(1, UpdateQueue(queue=queue.id, is_active=False))
+    await other.close()
+    assert await engine.claim(Claim(worker.incarnation, 1)) == []
+
+
 async def test_one_spoilt_insert_among_joined_ones_fails_alone(engine: SqliteEngine) -> None:
     good, bad = new_job("default", "work"), new_job("default", "work")
     spoilt = type(bad)(queue="default", job_type="work", payload=b"\xff not text")

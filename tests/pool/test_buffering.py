@@ -101,3 +101,18 @@ async def test_a_caller_that_gives_up_waiting_hands_nothing_in() -> None:
         assert await (await patient) == "patient"
     assert "given up" not in gate.begun
     assert pool.stats().submitted == 3
+
+
+async def test_a_caller_that_gives_up_in_the_moment_it_is_let_in_hands_nothing_in() -> None:
+    gate = Gate()
+    async with WorkerPool(1, buffer=1) as pool:
+        first = await pool.submit(gate)
+        await pool.submit(gate)
+        given_up = asyncio.create_task(pool.submit(gate, "given up"))
+        await turns()
+        first.add_done_callback(lambda _: given_up.cancel())  # whose end lets it in, and comes before it hears of that
+        gate.open.set()
+        with pytest.raises(asyncio.CancelledError):
+            await given_up
+    assert "given up" not in gate.begun
+    assert (pool.stats().succeeded, pool.stats().cancelled) == (2, 1)

@@ -1,14 +1,20 @@
 """The loops of the upkeep go on whatever they meet; those beside a server begin again."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from taskforge.domain.job import new_job
+from taskforge.domain.query import JobFilter, Page
+from taskforge.domain.queue import CreateQueue, QueueSettings
+from taskforge.domain.worker import NewWorker
 from taskforge.operations import server_upkeep, upkeep
 from taskforge.operations.server_upkeep import ServerUpkeep
 from taskforge.operations.upkeep import Upkeep, lasting
+from taskforge.storage.engine import Claim
 from taskforge.storage.sqlite.engine import SqliteEngine
 
 
@@ -47,6 +53,24 @@ async def test_a_loop_that_fails_ends_nobody_and_is_told_of_once(
     finally:
         await engine.close()
     assert len(caplog.records) == 1
+
+
+async def test_what_is_rescued_together_does_not_come_back_together(tmp_path: Path) -> None:
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+    engine = SqliteEngine(tmp_path / "jobs.db", durable=False, clock=lambda: now)
+    await engine.open()
+    try:
+        await engine.change_queue(1, CreateQueue(name="default", settings=QueueSettings(retry_delay_seconds=100)))
+        await engine.insert(1, [new_job("default", "work") for _ in range(4)])
+        doomed = await engine.register(1, NewWorker(name="doomed"), 10)
+        assert len(await engine.claim(Claim(doomed.incarnation, 4))) == 4
+        now += timedelta(seconds=11)
+        chances = iter([0.0, 0.25, 0.5, 0.75])
+        assert await Upkeep(engine, chance=lambda: next(chances)).rescue() == 4
+        jobs = await engine.list_jobs([1], JobFilter(), Page())
+        assert len({job.scheduled_for for job in jobs}) == 4
+    finally:
+        await engine.close()
 
 
 async def test_what_must_last_begins_again_and_the_log_says_so(

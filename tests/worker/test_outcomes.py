@@ -254,6 +254,9 @@ async def test_a_cancelled_handler_leaves_no_trace_in_its_slot() -> None:
 
     @forge.job(max_attempts=1)
     async def grouped() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        seen.append(f"cancelled {task.cancelling()} times")
         async with asyncio.TaskGroup() as group:
             group.create_task(_fail())
             group.create_task(asyncio.sleep(10))
@@ -262,7 +265,7 @@ async def test_a_cancelled_handler_leaves_no_trace_in_its_slot() -> None:
         await stubborn.enqueue()
         await grouped.enqueue()
         first, second = await box.run()
-    assert seen == ["ignored"]
+    assert seen == ["ignored", "cancelled 0 times"]
     assert first.status == "succeeded"
     assert second.error is not None
     assert second.error.type == "ExceptionGroup"
@@ -445,6 +448,26 @@ async def test_a_handler_that_cancels_itself_costs_its_slot_nothing(crew: Crew) 
     for culprit, answer in ((and_leaves, "before it struck"), (and_catches, "caught")):
         assert await (await culprit.enqueue()).result(10) == answer
         assert await (await innocent.enqueue()).result(10) == "well"
+
+
+async def test_a_cancel_that_a_handler_did_not_wait_for_strikes_nobody_else(crew: Crew) -> None:
+    """All of them wait before the worker starts: the next job is in the slot before the cancel is delivered."""
+
+    @crew.forge.job(max_attempts=1)
+    async def and_leaves() -> str:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        return "before it struck"
+
+    @crew.forge.job(max_attempts=1)
+    async def innocent() -> str:
+        await asyncio.sleep(0.01)
+        return "well"
+
+    handles = [await function.enqueue() for _ in range(5) for function in (and_leaves, innocent)]
+    await crew.start(slots=2, upkeep=False)
+    assert [await handle.result(10) for handle in handles] == ["before it struck", "well"] * 5
 
 
 def test_verdicts_refuse_nonsense() -> None:

@@ -1,0 +1,101 @@
+"""Claims that wait at a server, at the moments that no request can hit by itself: what comes while the store is being asked."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from taskforge.domain.job import Claimed, Inserted, JobStatus, new_job
+from taskforge.domain.queue import CreateQueue
+from taskforge.domain.worker import NewWorker
+from taskforge.operations import claim_desk
+from taskforge.operations.claim_desk import ClaimDesk
+from taskforge.storage.engine import Claim
+from taskforge.storage.sqlite.engine import SqliteEngine
+
+
+class Desk:
+    """A desk, a worker, and a store whose answer to a claim is held up until it is let go."""
+
+    def __init__(self, engine: SqliteEngine, worker: UUID) -> None:
+        self.engine, self.desk = engine, ClaimDesk(engine)
+        self._worker, self._claim = worker, engine.claim
+        self.asked, self.let_go = asyncio.Event(), asyncio.Event()
+        self.places = 0
+        engine.claim = self._slow  # type: ignore[method-assign]
+
+    async def _slow(self, claim: Claim) -> list[Claimed]:
+        claimed = await self._claim(claim)
+        self.asked.set()
+        await self.let_go.wait()
+        return claimed
+
+    def _take(self) -> Callable[[], None]:
+        self.places += 1
+        return lambda: None
+
+    async def claim(self) -> list[Claimed]:
+        return await self.desk.claim(self._worker, "kind", 1, 30.0, self._take)
+
+    async def insert(self) -> UUID:
+        [inserted] = await self.engine.insert(1, [new_job("default", "work")])
+        assert isinstance(inserted, Inserted)
+        return inserted.job
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+    engine = SqliteEngine(tmp_path / "jobs.db", durable=False)
+    await engine.open()
+    await engine.change_queue(1, CreateQueue(name="default"))
+    worker = await engine.register(1, NewWorker(name="w"), 60)
+    yield Desk(engine, worker.incarnation)
+    await engine.close()
+
+
+async def test_what_was_claimed_for_a_caller_that_left_meanwhile_goes_back(desk: Desk) -> None:
+    job = await desk.insert()
+    caller = asyncio.create_task(desk.claim())
+    await desk.asked.wait()
+    assert [one.status for one in await desk.engine.get([1], [job])] == [JobStatus.PROCESSING]
+    caller.cancel()
+    await asyncio.sleep(0)
+    desk.let_go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    assert [one.status for one in await desk.engine.get([1], [job])] == [JobStatus.PENDING]
+
+
+async def test_a_newer_claim_ends_an_older_one_for_which_the_store_is_still_asked(desk: Desk) -> None:
+    older = asyncio.create_task(desk.claim())
+    await desk.asked.wait()
+    newer = asyncio.create_task(desk.claim())
+    await asyncio.sleep(0)
+    desk.let_go.set()
+    async with asyncio.timeout(5):
+        assert await older == []
+        while not desk.desk.waiting:
+            await asyncio.sleep(0.005)
+    newer.cancel()
+    await asyncio.gather(newer, return_exceptions=True)
+    assert desk.places == 1
+
+
+async def test_a_job_that_comes_while_the_store_finds_nothing_does_not_wait_for_the_poll(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claim_desk, "POLL_SECONDS", 60.0)
+    running = asyncio.create_task(desk.desk.run())
+    caller = asyncio.create_task(desk.claim())
+    await desk.asked.wait()
+    heard = desk.desk._heard
+    await desk.insert()
+    async with asyncio.timeout(5):
+        while desk.desk._heard == heard:
+            await asyncio.sleep(0.005)
+        desk.let_go.set()
+        assert len(await caller) == 1
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)

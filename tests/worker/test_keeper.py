@@ -1,0 +1,66 @@
+"""The lease keeper's own life, in this process: by when it says that the lease is lost."""
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from taskforge.domain.errors import StoreUnavailable
+from taskforge.domain.worker import Renewed
+from taskforge.settings import Settings
+from taskforge.worker import lease
+
+LEASE = 1.5
+
+
+class Away:
+    """A store that renews once, after a while, and then cannot be reached."""
+
+    def __init__(self, answers_after: float) -> None:
+        self._answers_after = answers_after
+        self._asked = 0
+        self.sent_at = time.monotonic()  # when the last renewal was sent that came through; before there is one, the beginning
+
+    async def renew(self, *_: Any) -> Renewed:
+        self._asked += 1
+        if self._asked > 1:
+            raise StoreUnavailable("away")
+        sent_at = time.monotonic()
+        await asyncio.sleep(self._answers_after)
+        self.sent_at = sent_at
+        return Renewed(drain=False)
+
+
+@asynccontextmanager
+async def pipes() -> AsyncIterator[int]:
+    """From and to a worker, as a keeper has them: what is read from the one given is what it said."""
+    (stdin, to_keeper), (from_keeper, stdout) = os.pipe(), os.pipe()
+    before = asyncio.all_tasks()
+    with os.fdopen(stdin) as heard, os.fdopen(stdout, "w") as told, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdin", heard)
+        patch.setattr(sys, "stdout", told)
+        patch.setattr(lease, "die_with_parent", lambda: None)  # here it would be these tests that die
+        try:
+            yield from_keeper
+        finally:
+            os.close(to_keeper)
+            await asyncio.gather(*asyncio.all_tasks() - before)  # the one that listens until its worker is gone
+            os.close(from_keeper)
+
+
+@pytest.mark.parametrize("answers_after", [0.0, 0.6])
+async def test_a_lease_is_given_up_before_it_ends_counted_from_when_its_renewal_was_sent(answers_after: float) -> None:
+    """The store counts from then, not from when its answer came: a moment later others may have the jobs."""
+    store: Any = Away(answers_after * LEASE)
+    async with asyncio.timeout(4 * LEASE), pipes() as said:
+        assert await lease.keep(store, lease.Charge(Settings(), UUID(int=1), LEASE, 0.05)) is False
+        assert time.monotonic() - store.sent_at < LEASE
+        *_, last = os.read(said, lease.WORD_BYTES).splitlines()
+    assert msgspec.json.decode(last, type=lease.Word).lost is not None
