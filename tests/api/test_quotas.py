@@ -119,6 +119,34 @@ async def test_what_is_on_its_way_into_the_store_counts(
     assert (await first).status_code == 201
 
 
+async def test_nobody_waits_for_a_long_count(
+    api: Api, root: httpx.AsyncClient, limit: Limit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stats, counting, over = api.engine.stats, asyncio.Event(), asyncio.Event()
+
+    async def long(projects: Any) -> Any:
+        found = await stats(projects)
+        counting.set()
+        await over.wait()
+        return found
+
+    await limit(pending_jobs=6)
+    assert (await post(root)).status_code == 201
+    monkeypatch.setattr(api.engine, "stats", long)
+    monkeypatch.setattr(quotas, "COUNT_SECONDS", -1.0)  # counted whenever no count is under way
+    monkeypatch.setattr(quotas, "REST", 0)
+    async with asyncio.timeout(20):
+        # The last count holds meanwhile, and what came since.
+        assert [(await post(root)).status_code for _ in range(7)] == [201] * 5 + [429] * 2
+        assert counting.is_set()
+        over.set()
+        monkeypatch.setattr(api.engine, "stats", stats)
+        [job] = (await root.get("/api/v1/jobs", params={"limit": 1})).json()["items"]
+        assert (await root.post(f"/api/v1/jobs/{job['id']}/cancel")).status_code == 200
+        while (await post(root)).status_code == 429:
+            await asyncio.sleep(0.05)  # until it is counted anew
+
+
 async def test_what_is_stored_while_others_count_counts(
     api: Api, root: httpx.AsyncClient, limit: Limit, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,11 @@ from taskforge.storage.directory import Directory, Exceeded
 from taskforge.storage.engine import Engine
 
 COUNT_SECONDS = 1.0
+# Counting what waits takes as long as there is much of it, so nobody who enqueues waits for it: a quick count is waited for, the
+# first one a little longer, and else the last one counts, with what this server has let in since.
+QUICK_SECONDS = 0.05
+FIRST_SECONDS = 0.5
+REST = 10  # times as long as a count took, until the next: a large backlog is not counted without pause
 
 
 class Room:
@@ -29,10 +34,12 @@ class Waiting:
     """A project's jobs that wait: counted at most once a second; in between, what comes through this server is added."""
 
     def __init__(self) -> None:
-        self.counting = asyncio.Lock()
-        self.counted_at = float("-inf")
+        self.counting: asyncio.Task[None] | None = None
+        self.counted_at: float | None = None  # None: not counted yet
+        self.took = 0.0  # seconds, the last time
         self.jobs = 0
         self.under_way = 0  # admitted, and perhaps not stored yet: a count may have missed them
+        self.since = 0  # admitted since the count that is under way began: it may have missed those, too
 
 
 class Quotas:
@@ -97,16 +104,37 @@ class Quotas:
 
     async def _admit_waiting(self, project: int, jobs: int, most: int) -> None:
         waiting = self._waiting[project]
-        async with waiting.counting:
-            if self._monotonic() - waiting.counted_at > COUNT_SECONDS:
-                asked_at, under_way = self._monotonic(), waiting.under_way  # before: what is stored meanwhile may not be counted
+        full = waiting.jobs + jobs > most  # then it is looked again without a rest: there may be room by now
+        if self._may_count(waiting, COUNT_SECONDS if full else max(COUNT_SECONDS, REST * waiting.took)):
+            waiting.counting = asyncio.create_task(self._count(project, waiting))
+        if waiting.counting is not None:
+            await self._wait_a_little(waiting, waiting.counting)
+        if waiting.jobs + jobs > most:
+            raise QuotaExceeded("pending_jobs", most, max(5.0, waiting.took))
+        waiting.jobs += jobs
+        waiting.under_way += jobs
+        waiting.since += jobs
+
+    def _may_count(self, waiting: Waiting, rest: float) -> bool:
+        if waiting.counting is not None:
+            return False
+        return waiting.counted_at is None or self._monotonic() - waiting.counted_at > rest
+
+    async def _wait_a_little(self, waiting: Waiting, counting: asyncio.Task[None]) -> None:
+        is_first = waiting.counted_at is None
+        if is_first or waiting.took < QUICK_SECONDS:
+            await asyncio.wait([counting], timeout=FIRST_SECONDS if is_first else QUICK_SECONDS)
+
+    async def _count(self, project: int, waiting: Waiting) -> None:
+        began, under_way, waiting.since = self._monotonic(), waiting.under_way, 0
+        try:
+            with suppress(StoreUnavailable):  # which whoever enqueues meets, too
                 stats = await self._engine.stats([project])
-                waiting.jobs = sum(one.pending + one.scheduled for one in stats) + under_way
-                waiting.counted_at = asked_at
-            if waiting.jobs + jobs > most:
-                raise QuotaExceeded("pending_jobs", most, 5)
-            waiting.jobs += jobs
-            waiting.under_way += jobs
+                waiting.jobs = sum(one.pending + one.scheduled for one in stats) + under_way + waiting.since
+                waiting.counted_at = began
+        finally:
+            waiting.took = self._monotonic() - began
+            waiting.counting = None
 
     async def _admit_rate(self, project: int, quota: Quota, jobs: int, size: int) -> datetime | None:
         """The minute that they are counted in; None where nothing is."""

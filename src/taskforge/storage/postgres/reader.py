@@ -24,6 +24,7 @@ from taskforge.storage.postgres.gates import state_of
 
 MORE_LOOKS = 2
 NEVER = 2**63 - 1  # a transaction behind every other
+LEAST, MOST = UUID(int=0), UUID(int=2**128 - 1)
 _READY = "select turn, fence, until, skipped from taskforge.ready where fence between $1 and $2"
 _LIVE = {JobStatus.PENDING: "ready", JobStatus.SCHEDULED: "waiting", JobStatus.PROCESSING: "running"}
 
@@ -49,7 +50,7 @@ class Reader(Assigner):
     async def list_jobs(self, projects: Sequence[int], wanted: JobFilter, page: Page) -> list[Job]:
         check_filter(wanted)
         check_page(page)
-        async with self.reading(projects) as connection:
+        async with self.searching(projects) as connection:
             catalog = await self.read_catalog(connection)
             text, arguments = Listing(catalog, projects, wanted, page).build()
             ids = [row[0] for row in await connection.fetch(self.in_schema(text), *arguments)]
@@ -257,10 +258,16 @@ class Listing:
         )
 
     def _facts(self, most: str) -> str:
+        # Written as a range of (queue, id), in that order, only the index of both can serve. With `queue = …` and the order of ids,
+        # statistics that know of one large queue make the planner walk the primary key for a small one, through all there is.
+        after, before = self.wanted.id_range()
+        least = self._argument(after or LEAST)
+        below = self._argument(min(bound for bound in (before, self.page.before(), MOST) if bound is not None))
         return (
             f"select j.id from unnest({self._argument(self.queues)}::int[]) as q (number) cross join lateral ("
-            f"select j.id from taskforge.jobs j where j.queue = q.number{self._range('j.id')}{self._kind('j')} "
-            f"order by j.id desc limit {most}) j"
+            f"select j.id from taskforge.jobs j "
+            f"where (j.queue, j.id) >= (q.number, {least}) and (j.queue, j.id) < (q.number, {below})"
+            f"{self._range('j.id')}{self._kind('j')} order by j.queue desc, j.id desc limit {most}) j"
         )
 
     def _tagged(self, tag: str, statuses: Sequence[JobStatus], most: str) -> str:

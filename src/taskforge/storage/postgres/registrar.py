@@ -144,7 +144,8 @@ class Registrar(Steward):
 
     async def stats(self, projects: Sequence[int]) -> list[QueueStats]:
         now = await self.now()
-        rows = await self.read(projects, "stats", list(projects))
+        async with self.searches:
+            rows = await self.read(projects, "stats", list(projects))
         return [
             QueueStats(
                 queue=row["name"],

@@ -71,6 +71,7 @@ class Store:
         self.heartbeat_timeout = heartbeat_timeout_seconds
         self._clock = clock
         self._pool_size = pool_size
+        self.searches = asyncio.Semaphore(max(1, pool_size - 2))  # what may take long never has all connections
         self._wall = Wall(schema) if walled else None
         self._connections: Connections | None = None
         self._catalog: Catalog | None = None
@@ -195,6 +196,12 @@ class Store:
             else:
                 async with self._wall.around(connection, projects):
                     yield connection
+
+    @asynccontextmanager
+    async def searching(self, projects: Sequence[int]) -> AsyncIterator[Connection]:
+        """The same for what may take long."""
+        async with self.searches, self.reading(projects) as connection:
+            yield connection
 
     async def read(self, projects: Sequence[int], name: str, *arguments: Any) -> list[asyncpg.Record]:
         async def once() -> list[asyncpg.Record]:

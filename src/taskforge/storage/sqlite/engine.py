@@ -220,7 +220,7 @@ class SqliteEngine:
         return await self._readers.read(lambda seen: reading.queues(seen, projects))
 
     async def stats(self, projects: Sequence[int]) -> list[QueueStats]:
-        return await self._readers.read(lambda seen: reading.stats(seen, projects))
+        return await self._readers.search(lambda seen: reading.stats(seen, projects))
 
     # --- Assignments ---
 
@@ -243,7 +243,7 @@ class SqliteEngine:
         return await self._readers.read(lambda seen: reading.get(seen, projects, jobs))
 
     async def list_jobs(self, projects: Sequence[int], wanted: JobFilter, page: Page) -> list[Job]:
-        return await self._readers.read(lambda seen: listing.list_jobs(seen, projects, wanted, page))
+        return await self._readers.search(lambda seen: listing.list_jobs(seen, projects, wanted, page))
 
     async def executions(self, projects: Sequence[int], job: UUID) -> list[Execution]:
         return await self._readers.read(lambda seen: reading.executions(seen, projects, job))
@@ -278,7 +278,7 @@ class SqliteEngine:
         return await self._writer.submit(lambda transaction: upkeep.fold(transaction, limit), lazy=True)
 
     async def prune(self, retention_days: float, limit: int) -> Pruned:
-        old, more = await self._readers.read(lambda seen: pruning.find_old(seen, retention_days, limit))
+        old, more = await self._readers.search(lambda seen: pruning.find_old(seen, retention_days, limit))
         return await self._writer.submit(lambda transaction: pruning.prune(transaction, retention_days, old, limit, more=more))
 
     # --- Accounts ---

@@ -1,4 +1,5 @@
-"""Reads. A few threads with connections of their own, which never wait for the writer nor it for them."""
+"""Reads. A few threads with connections of their own, which never wait for the writer nor it for them; what may take long has
+others than what does not, so that a look at one job, the clock or a signal never waits for somebody's search."""
 
 import asyncio
 import queue
@@ -15,25 +16,29 @@ from taskforge.storage.sqlite.reading import Snapshot
 from taskforge.storage.sqlite.transaction import Stamp
 
 T = TypeVar("T")
-THREADS = 3
+SEARCHERS = 3
+LOOKERS = 2
 
 
 class Readers:
     def __init__(self, path: Path, stamp: Stamp) -> None:
         self._path = path
         self._stamp = stamp
-        self._pool: ThreadPoolExecutor | None = None
+        self._lookers: ThreadPoolExecutor | None = None
+        self._searchers: ThreadPoolExecutor | None = None
         self._idle: queue.SimpleQueue[tuple[sqlite3.Connection, Keeper]] = queue.SimpleQueue()
         self._watcher: sqlite3.Connection | None = None
 
     def start(self) -> None:
-        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="taskforge-sqlite-reader")
+        self._lookers = ThreadPoolExecutor(LOOKERS, thread_name_prefix="taskforge-sqlite-reader")
+        self._searchers = ThreadPoolExecutor(SEARCHERS, thread_name_prefix="taskforge-sqlite-searcher")
 
     def stop(self) -> None:
         """End the threads and close what they read with. Blocks; safe to call twice, and at interpreter exit."""
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.shutdown(wait=True, cancel_futures=True)
+        pools, self._lookers, self._searchers = (self._lookers, self._searchers), None, None
+        for pool in pools:
+            if pool is not None:
+                pool.shutdown(wait=True, cancel_futures=True)
         if self._watcher is not None:
             self._watcher.close()
             self._watcher = None
@@ -44,11 +49,15 @@ class Readers:
             return
 
     async def read(self, work: Callable[[Snapshot], T]) -> T:
-        return await self._in_thread(lambda: self._read(work))
+        return await self._in_thread(self._lookers, lambda: self._read(work))
+
+    async def search(self, work: Callable[[Snapshot], T]) -> T:
+        """The same for what may take as long as there is much stored."""
+        return await self._in_thread(self._searchers, lambda: self._read(work))
 
     async def data_version(self) -> int:
         """A number that changes whenever another connection has written. Each connection counts for itself, so this one is kept."""
-        return await self._in_thread(self._look)
+        return await self._in_thread(self._lookers, self._look)
 
     def _look(self) -> int:
         if self._watcher is None:
@@ -56,13 +65,13 @@ class Readers:
         version: int = self._watcher.execute("pragma data_version").fetchone()[0]
         return version
 
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        if self._pool is None:
+    async def _in_thread(self, pool: ThreadPoolExecutor | None, work: Callable[[], T]) -> T:
+        if pool is None:
             raise StoreUnavailable("the engine is not open")
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+            return await asyncio.get_running_loop().run_in_executor(pool, work)
         except RuntimeError as error:
-            if self._pool is None:
+            if self._lookers is None:
                 raise StoreUnavailable("the engine was closed meanwhile") from error
             raise
 
