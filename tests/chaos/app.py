@@ -10,6 +10,7 @@ import json
 import os
 import resource
 import signal
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,11 +27,13 @@ from taskforge.domain.outcome import Crashed, HandBackOutcome, decide
 from taskforge.operations import upkeep
 from taskforge.worker.executor import Executor
 from taskforge.worker.http_source import HttpSource
+from taskforge.worker.lease import Keeper
 from taskforge.worker.source import Completion, EngineSource
 from taskforge.worker.worker import Worker
 
 forge = TaskForge()
 forge.queue("default", max_retries=50, max_crashes=1_000, retry_delay_seconds=0.05, retry_jitter=0)
+forge.queue("deaths", max_retries=50, max_crashes=1_000, retry_delay_seconds=0, retry_jitter=0)
 forge.queue("pills", max_retries=50, retry_delay_seconds=0.05, retry_jitter=0, dead_letter_queue="dead")
 
 _folder = Path(os.environ.get("CHAOS_FOLDER", "/tmp"))
@@ -106,6 +109,23 @@ async def devour(ctx: Context) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+@forge.job(queue="deaths", timeout=60)
+async def die(ctx: Context, how: str) -> int:
+    """Once; who gets it next lives."""
+    record("start", ctx.job.fence)
+    if ctx.fencing_token == 1:
+        record("dies", ctx.job.fence, how=how)
+        if how == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif how == "segfault":
+            ctypes.string_at(0)
+        elif how == "exit":
+            os._exit(9)
+        else:
+            await asyncio.sleep(60)  # until the test kills it
+    return ctx.fencing_token
+
+
 @forge.job(queue="hogs", timeout=60)
 async def hog(ctx: Context, seconds: float) -> int:
     """A C call that does not let go of the GIL: neither the loop nor any thread of this process runs meanwhile."""
@@ -144,6 +164,13 @@ def witness(source: Any) -> None:
 
 
 def _break(twin: str) -> None:
+    if twin:
+        make = Keeper.__init__
+
+        def broken_too(self: Keeper, command: Sequence[str], *rest: Any) -> None:
+            make(self, [sys.executable, "-m", "tests.chaos.keeper"], *rest)
+
+        Keeper.__init__ = broken_too  # type: ignore[method-assign]
     if twin == "never rescues":
 
         async def rescue(self: upkeep.Upkeep, unless_within: float = 0.0) -> int:

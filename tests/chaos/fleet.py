@@ -34,7 +34,9 @@ ROOT = Path(__file__).parents[2]
 
 
 class Fleet:
-    def __init__(self, folder: Path, twin: str = "", served: str = "", lease: float = LEASE, **store: str) -> None:
+    def __init__(
+        self, folder: Path, twin: str = "", served: str = "", lease: float = LEASE, upkeep: float = 0.1, **store: str
+    ) -> None:
         """`store` says where the jobs are: url, and schema on PostgreSQL. `served`: an address to serve them on; workers then reach
         them through that server, or through whatever `reach` says."""
         self.folder = folder
@@ -45,7 +47,7 @@ class Fleet:
             **store,
             "lease_seconds": lease,
             "grace_seconds": GRACE,
-            "upkeep_seconds": 0.1,
+            "upkeep_seconds": upkeep,
             "poll_seconds": 0.3,
             # Processes die here, never the machine: as little as the tests' PostgreSQL need SQLite wait for the disk, which on
             # some machines stands still for longer than these leases last. R8 and R9 see to that the product does wait.
@@ -74,9 +76,7 @@ class Fleet:
 
     async def __aexit__(self, *_: object) -> None:
         for process in [*self.alive, *([self.server] if self.server else [])]:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            process.wait()
+            kill_whole(process)
         await self.forge.close()
         self._log.close()
 
@@ -213,6 +213,17 @@ async def beside(*tasks: Any) -> AsyncIterator[None]:
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
+
+
+def kill_whole(process: subprocess.Popen[bytes]) -> None:
+    """With its lease keeper, which would otherwise go on and tell of it, and all else that it started."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process.send_signal(signal.SIGSTOP)  # it would start another
+        for one in psutil.Process(process.pid).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.kill()
+    process.kill()
+    process.wait()
 
 
 def freeze(process: subprocess.Popen[bytes], url: str) -> None:

@@ -191,7 +191,7 @@ async def test_a_process_that_died_while_idle_is_not_the_next_jobs_fault(crew: C
     worker = await crew.start(upkeep=False)
     double = function(crew, "double")
     first = await (await double.enqueue(1)).result(20)
-    [child] = worker.executor._children._idle
+    [child] = worker.executor.children._idle
     child.kill()
     child.process.join(5)
     second = await double.options(max_attempts=1).enqueue(2)

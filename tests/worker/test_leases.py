@@ -19,6 +19,7 @@ from taskforge.settings import Settings
 from taskforge.storage.engine import Engine
 from taskforge.wiring import remote_source
 from taskforge.worker.lease import LOST, Charge, Keeper, Word
+from taskforge.worker.processes import this_process
 from taskforge.worker.source import Completion, EngineSource
 from tests.worker.crew import Crew, until
 
@@ -119,7 +120,7 @@ async def test_a_keeper_that_dies_is_started_again(short: Crew) -> None:
     before = worker.registered.incarnation
     [keeper] = keepers()
     keeper.kill()
-    await until(lambda: bool(keepers()) and keepers()[0].pid != keeper.pid)
+    await until(lambda: any(one.pid != keeper.pid for one in keepers()))
     await asyncio.sleep(0.6)
     assert worker.registered.incarnation == before
 
@@ -208,6 +209,6 @@ async def _crash(crew: Crew, engine: Engine, count: int) -> None:
 async def test_a_keeper_says_by_its_exit_that_the_lease_is_lost() -> None:
     """The pipe may be full when it matters: a blocked worker does not read."""
     heard: list[Word] = []
-    charge = Charge(Settings(), UUID(int=0), 1.0, 0.1)
+    charge = Charge(Settings(), UUID(int=0), 1.0, 0.1, this_process())
     await Keeper([sys.executable, "-c", f"import sys; sys.exit({LOST})"], charge, heard.append).run()
     assert [word.lost for word in heard] == ["the lease keeper said so"]

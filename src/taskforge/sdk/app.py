@@ -26,6 +26,7 @@ from taskforge.storage.engine import Engine, Transactional
 from taskforge.wiring import make_engine, remote_source, with_absolute_path
 from taskforge.worker.executor import FailureHook, Middleware
 from taskforge.worker.lease import Charge, Keeper
+from taskforge.worker.processes import this_process
 from taskforge.worker.registry import Handler, Registry
 from taskforge.worker.source import EngineSource
 from taskforge.worker.worker import HealthCheck, Worker, WorkerOptions
@@ -221,7 +222,7 @@ class TaskForge:
         interval = min(settings.heartbeat_seconds, chosen.lease_seconds / 3, 1.0)
 
         def make_keeper(incarnation: UUID, hear: Callable[..., None]) -> Keeper:
-            charge = Charge(self._store, incarnation, chosen.lease_seconds, interval)
+            charge = Charge(self._store, incarnation, chosen.lease_seconds, interval, this_process())
             return Keeper([sys.executable, "-m", "taskforge.sdk.lease_keeper"], charge, hear)
 
         return Worker(

@@ -8,7 +8,7 @@ import sys
 import msgspec
 
 from taskforge.wiring import make_engine
-from taskforge.worker.lease import LOST, Charge, keep, open_when_there
+from taskforge.worker.lease import LOST, Charge, keep
 from taskforge.worker.parent import outlive_signals
 
 
@@ -18,12 +18,8 @@ async def main() -> int:
     # Unbuffered: what follows the first line is for the keeper to read.
     with os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0) as unbuffered:
         charge = msgspec.json.decode(unbuffered.readline(), type=Charge)
-    engine = make_engine(msgspec.structs.replace(charge.settings, pool_size=2))
-    await open_when_there(engine, charge)
-    try:
-        return 0 if await keep(engine, charge) else LOST
-    finally:
-        await engine.close()
+    settings = msgspec.structs.replace(charge.settings, pool_size=2)
+    return 0 if await keep(lambda: make_engine(settings), charge) else LOST
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -26,7 +26,8 @@ from taskforge.domain.log import NewLine
 from taskforge.domain.outcome import MAX_RESULT_BYTES
 from taskforge.worker.context import Channel, Running, context_of, current
 from taskforge.worker.frames import frames_of
-from taskforge.worker.parent import die_with_parent, outlive_signals
+from taskforge.worker.parent import die_with_parent, lead_a_group, outlive_signals
+from taskforge.worker.processes import ProcessId, kill_group, process_of
 from taskforge.worker.registry import Handler
 from taskforge.worker.reporter import JobLogHandler
 from taskforge.worker.verdicts import Verdict, packed, unpacked
@@ -45,9 +46,13 @@ class Child:
         self.connection, theirs = context.Pipe()
         self.process: BaseProcess = context.Process(target=serve, args=(theirs,), daemon=True)
         self.process.start()
+        assert self.process.pid is not None
+        self.identity = process_of(self.process.pid)
         theirs.close()
 
     def kill(self) -> None:
+        """With all that it started, unless that has left its group."""
+        kill_group(self.identity)
         self.process.kill()
         # Something that it has started may hold its end of the pipe open: whoever listens must hear the end all the same.
         with contextlib.suppress(OSError), socket.socket(fileno=os.dup(self.connection.fileno())) as line:
@@ -94,6 +99,9 @@ class Children:
         self._busy: set[Child] = set()
         self._threads: ThreadPoolExecutor | None = None
         self._closed = False
+        self.known: dict[int, ProcessId] = {}  # those that were told of and have not ended
+        self.tell_started: Callable[[ProcessId], Awaitable[None]] | None = None
+        self.tell_ended: Callable[[ProcessId], None] | None = None
 
     async def run(self, running: Running, handler: Handler) -> Any:
         while True:
@@ -114,6 +122,7 @@ class Children:
         running.stop = child.kill
         answered = False
         try:
+            await self._tell(child)
             if running.why is not None:
                 child.kill()
             request = (_reference(handler.call), running.claimed)
@@ -128,11 +137,23 @@ class Children:
                 self._idle.append(child)
             else:
                 await loop.run_in_executor(None, child.close)
+                self._forget(child)
         if word == "value":
             return msgspec.json.decode(values[0])
         if word == "verdict":
             return unpacked(*values)
         raise RemoteError(*values)
+
+    async def _tell(self, child: Child) -> None:
+        """Whoever outlives this process must know of it before it has a job."""
+        if child.identity.pid not in self.known:
+            self.known[child.identity.pid] = child.identity
+            if self.tell_started is not None:
+                await self.tell_started(child.identity)
+
+    def _forget(self, child: Child) -> None:
+        if self.known.pop(child.identity.pid, None) is not None and self.tell_ended is not None:
+            self.tell_ended(child.identity)
 
     async def _start(self) -> Child:
         """A new process. A caller that is cancelled meanwhile leaves it to the next one."""
@@ -201,6 +222,7 @@ class ChildLogHandler(JobLogHandler):
 
 def serve(connection: Connection) -> None:
     """Run one job after the other until the worker closes the pipe."""
+    lead_a_group()
     die_with_parent()
     outlive_signals()
     os.set_inheritable(connection.fileno(), False)

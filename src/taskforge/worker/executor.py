@@ -78,7 +78,7 @@ class Executor:
         self._waking = False  # a slot was woken and has not looked for a job yet
         self._tasks: set[asyncio.Task[None]] = set()
         self._threads: ThreadPoolExecutor | None = None
-        self._children = Children()
+        self.children = Children()
         self._failures = FailureLog()
         self._closing = False
         self.freed = asyncio.Event()
@@ -294,7 +294,7 @@ class Executor:
     async def _outside(self, running: Running, handler: Handler, arguments: tuple[Any, ...]) -> Any:
         """Plain functions: in a thread, or in a process of their own that can be killed."""
         if handler.kind == "process":
-            return await self._children.run(running, handler)
+            return await self.children.run(running, handler)
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self._slots, thread_name_prefix="taskforge")
         call = contextvars.copy_context().run
@@ -379,7 +379,7 @@ class Executor:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=CLOSE_SECONDS)
-        await self._children.close()
+        await self.children.close()
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
 

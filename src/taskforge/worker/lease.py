@@ -1,17 +1,22 @@
 """Keeps a worker's lease in a small process of its own, so that neither a blocked event loop nor a held GIL can lose it.
 
 The keeper renews, samples the worker's cpu and memory, and passes on what the store answers: a wish to drain, jobs to cancel, a
-lease that is lost. It stops renewing when the worker is gone or stands still (SIGSTOP): a worker that cannot run must not keep
-others from its jobs.
+lease that is lost. It stops renewing when the worker stands still (SIGSTOP): a worker that cannot run must not keep others from
+its jobs. It outlives its worker: once that process has surely ended without leaving, it ends the lease, so that others need not
+wait for it (`survivor.py`).
 """
 
 import asyncio
 import contextlib
 import logging
 import os
+import signal
+import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -21,12 +26,17 @@ from taskforge.domain.errors import LeaseLost, StoreFault, StoreUnavailable, Sto
 from taskforge.domain.worker import Sample
 from taskforge.settings import Settings
 from taskforge.storage.engine import Engine
-from taskforge.worker.parent import die_with_parent, has_left, is_standing_still
+from taskforge.worker.parent import is_standing_still
+from taskforge.worker.processes import ProcessId, end_of
+from taskforge.worker.survivor import end_children, tell_death
 
+T = TypeVar("T")
 logger = logging.getLogger("taskforge.worker")
 LOST = 3  # the keeper's exit status when the lease is lost
 WORD_FENCES = 64  # so many in one word that it fits into a pipe in one piece
 WORD_BYTES = 1 << 16
+LAST_WORDS_SECONDS = 0.5  # to read what a dead worker had said
+RETRY_SECONDS = 0.05
 
 
 class Charge(msgspec.Struct, frozen=True):
@@ -36,6 +46,7 @@ class Charge(msgspec.Struct, frozen=True):
     incarnation: UUID
     lease_seconds: float
     interval: float
+    worker: ProcessId
 
 
 class Word(msgspec.Struct, frozen=True):
@@ -46,42 +57,127 @@ class Word(msgspec.Struct, frozen=True):
     lost: str | None = None
 
 
-class Health(msgspec.Struct, frozen=True):
+class Health(msgspec.Struct, frozen=True, tag="health"):
     """What the worker says."""
 
     healthy: bool = True
     stopping: bool = False
 
 
-async def open_when_there(engine: Engine, charge: Charge) -> None:
+class ChildNews(msgspec.Struct, frozen=True, tag="child"):
+    """What else it says: a process of a process handler has started, or ended. Told before it gets a job."""
+
+    child: ProcessId
+    ended: bool = False
+
+
+class Vigil:
+    """What the keeper knows of its worker: what it said, and whether it lives. A pipe that is closed is no death: the process may
+    have become another program, and a process that it forked may hold the pipe open long after it died."""
+
+    def __init__(self, worker: ProcessId) -> None:
+        self.health = Health()
+        self.children: dict[int, ProcessId] = {}
+        self.hurry = asyncio.Event()  # somebody wants us to stop; while the worker lives, that is its own business
+        self.listening = asyncio.create_task(self._listen())
+        self.death = asyncio.create_task(end_of(worker))
+        with contextlib.suppress(NotImplementedError):
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.hurry.set)
+
+    @property
+    def is_over(self) -> bool:
+        return self.listening.done() or self.death.done()
+
+    async def while_on(self, call: Coroutine[Any, Any, T]) -> T | None:
+        """What the call returns; nothing, and its end, once there is nobody left to make it for."""
+        calling = asyncio.create_task(call)
+        await asyncio.wait([calling, self.listening, self.death], return_when=asyncio.FIRST_COMPLETED)
+        if not calling.done():
+            calling.cancel()
+            await asyncio.wait([calling])
+        if calling.cancelled():
+            return None
+        return calling.result()
+
+    async def rest(self, seconds: float) -> None:
+        await asyncio.wait([self.listening, self.death], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+
+    async def _listen(self) -> None:
+        reader = asyncio.StreamReader()
+        await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+        while line := await reader.readline():
+            said: Health | ChildNews = msgspec.json.decode(line, type=Health | ChildNews)
+            if isinstance(said, Health):
+                self.health = said
+            elif said.ended:
+                self.children.pop(said.child.pid, None)
+            else:
+                self.children[said.child.pid] = said.child
+
+
+async def open_when_there(engine: Engine, charge: Charge) -> Engine:
     """A store that is away just now is tried again for as long as the lease could hold."""
     give_up = time.monotonic() + charge.lease_seconds
     while True:
         try:
-            return await engine.open(migrate=False)
+            await engine.open(migrate=False)
         except (StoreUnavailable, StoreUnsuitable):  # a login or a database that is refused now is mostly so for a while
             if time.monotonic() > give_up:
                 raise
             await asyncio.sleep(min(0.2, charge.interval))
+        else:
+            return engine
 
 
-async def keep(engine: Engine, charge: Charge) -> bool:
-    """The keeper's life; false when the lease was lost. Standard input brings the worker's health, and its end when it is gone."""
-    die_with_parent()
+async def keep(make_engine: Callable[[], Engine], charge: Charge) -> bool:
+    """The keeper's life; false when the lease was lost."""
     os.set_blocking(sys.stdout.fileno(), False)
-    worker = os.getppid()
-    watched = psutil.Process(worker)
-    state = {"worker": Health()}
-    listening = asyncio.create_task(_listen(state))
+    vigil, engine = Vigil(charge.worker), make_engine()
+    is_open = False
+    try:
+        is_open = await vigil.while_on(open_when_there(engine, charge)) is not None
+        if is_open and not await _renew(engine, charge, vigil):
+            return False
+        # Nobody is there any more to keep it for. Should the process live on, the lease ends by itself.
+        await asyncio.wait([vigil.death], timeout=charge.lease_seconds)
+        if vigil.death.done():
+            await asyncio.wait([vigil.listening], timeout=LAST_WORDS_SECONDS)
+            await end_children(vigil.children.values())
+
+            async def opened() -> Engine:
+                nonlocal engine, is_open
+                if not is_open:
+                    engine = make_engine()
+                    await engine.open(migrate=False)
+                    is_open = True
+                return engine
+
+            await tell_death(opened, charge.incarnation, charge.worker, vigil.hurry)
+    finally:
+        if is_open:
+            await engine.close()
+    return True
+
+
+async def _renew(engine: Engine, charge: Charge, vigil: Vigil) -> bool:
+    """For as long as the worker is there; false when the lease was lost."""
+    try:
+        watched = psutil.Process(charge.worker.pid)
+    except psutil.Error:
+        return True
     renewed = time.monotonic()
-    while not listening.done() and not has_left(worker):
+    while not vigil.is_over:
         started = time.monotonic()
         try:
-            if not is_standing_still(worker):
-                answer = await engine.renew(charge.incarnation, charge.lease_seconds, _sample(watched, state["worker"]))
-                renewed = started
-                _say(Word(answer.drain, answer.cancelled))
+            if not is_standing_still(charge.worker.pid):
+                sample = _sample(watched, vigil.health)
+                answer = await vigil.while_on(engine.renew(charge.incarnation, charge.lease_seconds, sample))
+                if answer is not None:
+                    renewed = started
+                    _say(Word(answer.drain, answer.cancelled))
         except LeaseLost as error:
+            if vigil.death.done():
+                return True
             _say(Word(lost=str(error)))
             return False
         except (StoreUnavailable, StoreUnsuitable, StoreFault) as error:
@@ -89,15 +185,8 @@ async def keep(engine: Engine, charge: Charge) -> bool:
             if time.monotonic() - renewed > 0.9 * charge.lease_seconds:
                 _say(Word(lost=f"the store could not be reached for {charge.lease_seconds:g} s: {error}"))
                 return False
-        await asyncio.wait([listening], timeout=max(0.05, charge.interval - (time.monotonic() - started)))
+        await vigil.rest(max(0.05, charge.interval - (time.monotonic() - started)))
     return True
-
-
-async def _listen(state: dict[str, Health]) -> None:
-    reader = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    while line := await reader.readline():
-        state["worker"] = msgspec.json.decode(line, type=Health)
 
 
 def _say(word: Word) -> None:
@@ -124,8 +213,11 @@ class Keeper:
         self._command = command
         self._charge = charge
         self._hear = hear
-        self._process: asyncio.subprocess.Process | None = None
+        # Not asyncio's: that would kill it when this process ends, which it is there to outlive.
+        self._process: subprocess.Popen[bytes] | None = None
         self._health = Health()
+        self._children: dict[int, ProcessId] = {}
+        self._let_go = False
 
     async def run(self) -> None:
         """Until cancelled, or until the lease is lost."""
@@ -143,18 +235,29 @@ class Keeper:
 
     async def _serve(self) -> bool:
         """One process's life; true when it reported the lease lost."""
-        self._process = process = await asyncio.create_subprocess_exec(
-            *self._command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=WORD_BYTES
+        # A session of its own: what is sent to this process's group, be it a SIGKILL, is not meant for who reports its death.
+        self._process = process = subprocess.Popen(  # noqa: ASYNC220 - a few milliseconds, and nothing waits for it
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True
         )
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(msgspec.json.encode(self._charge) + b"\n" + msgspec.json.encode(self._health) + b"\n")
-        while line := await process.stdout.readline():
-            word = msgspec.json.decode(line, type=Word)
-            self._hear(word)
-            if word.lost is not None:
-                return True
-        if await process.wait() != LOST:
+        os.set_blocking(process.stdin.fileno(), False)
+        reader = asyncio.StreamReader(WORD_BYTES)
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), process.stdout)
+        try:
+            for message in (self._charge, self._health):
+                self._write(message)
+            for child in list(self._children.values()):
+                await self._write_surely(ChildNews(child))
+            while line := await reader.readline():
+                word = msgspec.json.decode(line, type=Word)
+                self._hear(word)
+                if word.lost is not None:
+                    return True
+        finally:
+            transport.close()
+        if await self._ended(process) != LOST:
             return False
         self._hear(Word(lost="the lease keeper said so"))
         return True
@@ -162,12 +265,56 @@ class Keeper:
     def tell(self, health: Health) -> None:
         """Also for a process that has yet to start."""
         self._health = health
-        if self._process is not None and self._process.stdin is not None and not self._process.stdin.is_closing():
-            self._process.stdin.write(msgspec.json.encode(health) + b"\n")
+        self._write(health)
+
+    async def tell_started(self, *children: ProcessId) -> None:
+        """Returns when the keeper cannot but hear of them, also should this process end now."""
+        for child in children:
+            self._children[child.pid] = child
+            await self._write_surely(ChildNews(child))
+
+    def tell_ended(self, child: ProcessId) -> None:
+        self._children.pop(child.pid, None)
+        self._write(ChildNews(child, ended=True))
+
+    def let_go(self) -> None:
+        """Leave the process to itself when this ends: it tells the store when ours has ended."""
+        self._let_go = True
+
+    async def _write_surely(self, message: Health | ChildNews) -> None:
+        while not self._write(message):  # noqa: ASYNC110 - a full pipe is as good as never
+            await asyncio.sleep(RETRY_SECONDS)
+
+    def _write(self, message: Charge | Health | ChildNews) -> bool:
+        """Never waits; false when there was no room. One that is not there is told when it starts."""
+        if self._process is None or self._process.stdin is None or self._process.stdin.closed:
+            return True
+        try:
+            os.write(self._process.stdin.fileno(), msgspec.json.encode(message) + b"\n")
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        return True
+
+    async def _ended(self, process: subprocess.Popen[bytes]) -> int:
+        while (status := process.poll()) is None:  # noqa: ASYNC110 - it has closed its pipe, or was killed
+            await asyncio.sleep(0.01)
+        self._close(process)
+        return status
 
     async def _end(self) -> None:
         process = self._process
-        if process is not None and process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+        if process is None or process.poll() is not None:
+            return
+        if self._let_go:
+            self._close(process)
+            threading.Thread(target=process.wait, name="taskforge-keeper", daemon=True).start()
+        else:
+            process.kill()
+            await self._ended(process)
+
+    def _close(self, process: subprocess.Popen[bytes]) -> None:
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()

@@ -21,6 +21,12 @@ def die_with_parent() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
+def lead_a_group() -> None:
+    """So that whoever ends this process ends what it started as well."""
+    if hasattr(os, "setsid"):
+        os.setsid()
+
+
 def outlive_signals() -> None:
     """A terminal's Ctrl-C or end, and a service manager's SIGTERM, reach every process of the worker. The worker alone decides
     how it stops; its helpers end with it."""

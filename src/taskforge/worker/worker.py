@@ -156,6 +156,9 @@ class Worker:
         self._lost_lease = asyncio.get_running_loop().create_future()
         self._keeper = keeper = self._make_keeper(incarnation, self._hear)
         self._tell_keeper()
+        await keeper.tell_started(*executor.children.known.values())
+        executor.children.tell_started, executor.children.tell_ended = keeper.tell_started, keeper.tell_ended
+        is_in_order = False
         keeping = asyncio.create_task(keeper.run())
         working: list[asyncio.Task[Any]] = [
             asyncio.create_task(self.finisher.run()),
@@ -170,14 +173,20 @@ class Worker:
             await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
             await _end(fetching)
             if self._lost_lease.done():
-                raise LeaseLost(self._lost_lease.result())
+                raise LeaseLost(self._lost_lease.result())  # noqa: TRY301 - one end among several
             for task in (fetching, keeping, *working):
                 if task.done() and not task.cancelled():
                     task.result()  # a part of the worker failed: that is a fault, unless it is how a lost lease was noticed
             await self._wind_down(fetcher.leftover)
             with contextlib.suppress(TaskForgeError):
                 await self._source.deregister(incarnation)
+            is_in_order = True
+        except LeaseLost:
+            is_in_order = True
+            raise
         finally:
+            if not is_in_order:
+                keeper.let_go()  # this process most likely ends, with jobs in its hands
             await _end(stopping, fetching, keeping, *working)
             self._keeper = None
 
