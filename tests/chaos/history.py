@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from taskforge.domain.job import Job, JobStatus
+from taskforge.domain.outcome import LEASE_RAN_OUT
 from taskforge.domain.query import FIRST
 from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.storage.engine import Engine
@@ -61,11 +62,8 @@ class History:
         for job in await jobs(engine, acknowledged):
             if job.epoch > 1:
                 for execution in await engine.executions([FIRST_PROJECT], job.id):
-                    if (
-                        execution.error is not None
-                        and execution.error.type == "WorkerCrashed"
-                        and execution.finished_at is not None
-                    ):
+                    crashed = execution.error is not None and execution.error.type == "WorkerCrashed"
+                    if (crashed or execution.reason == LEASE_RAN_OUT) and execution.finished_at is not None:
                         killed = self.kills.get(pids.get(execution.worker) or 0) if execution.worker else None
                         if killed is not None:
                             took.append(execution.finished_at.timestamp() - killed)

@@ -42,6 +42,9 @@ class ModelWorker:
     types: tuple[str, ...] | None
     queues: tuple[str, ...] | None
     lease_until: datetime
+    lease_seconds: float
+    registered_at: datetime
+    has_renewed: bool = False
 
 
 @dataclass
@@ -67,6 +70,7 @@ class ModelJob:
     skipped: set[str] = field(default_factory=set)
     worker: str = ""
     cancel_requested: bool = False
+    claimed_at: datetime | None = None
     timeout_at: datetime | None = None
     timeout: float = 0.0
     beat_by: datetime | None = None
@@ -116,6 +120,8 @@ class ModelJob:
 class Model:
     def __init__(self, now: datetime, queues: Mapping[str, ModelQueue]) -> None:
         self.now = now
+        self.looked_at, self.rhythm = now, None  # when somebody last looked, and how soon somebody promised to look again
+        self.heard_at = now  # when any lease was last renewed
         self.queues = dict(queues)
         self.workers: dict[str, ModelWorker] = {}
         self.jobs: dict[UUID, ModelJob] = {}
@@ -191,6 +197,8 @@ class Model:
     def claim(self, name: str, limit: int) -> list[Answer] | str:
         worker = self.workers[name]
         if worker.lease_until <= self.now:
+            self.bridge(name)
+        if worker.lease_until <= self.now:
             return "LeaseLost"
         able = [
             job
@@ -230,7 +238,7 @@ class Model:
         job.claims += 1
         job.attempt += 1
         job.timeout = settings.timeout_seconds
-        job.timeout_at = self.after(job.timeout)
+        job.timeout_at, job.claimed_at = self.after(job.timeout), self.now
         beat = settings.heartbeat_timeout_seconds
         job.beat_by = None if beat is None else self.after(beat)
         job.started, job.progress, job.cancel_requested, job.ended_unclaimed = False, None, False, False
@@ -244,7 +252,7 @@ class Model:
             return "DeadlinePassed"
         # A new life of the worker does not hold the leases of the old one; the machine re-registers only when they are over.
         if worker.lease_until <= now:
-            return "Crashed"
+            return "LeaseRanOut"
         if job.timeout_at is not None and job.timeout_at <= now:
             return "TimedOut"
         return "HeartbeatMissed" if job.beat_by is not None and job.beat_by <= now else None
@@ -336,6 +344,42 @@ class Model:
         return None
 
     # --- Upkeep ---
+
+    def look(self, rhythm: float | None) -> dict[UUID, str]:
+        """What was lost, by whoever promises that somebody looks again within this rhythm."""
+        self.bridge()
+        self.looked_at, self.rhythm = self.now, rhythm
+        return self.lapsed()
+
+    def bridge(self, asking: str = "") -> None:
+        """A silence longer than was promised is nobody's death."""
+        seen = max(self.looked_at, self.heard_at)
+        if self.rhythm is None or self.now - seen <= timedelta(seconds=self.rhythm):
+            return
+        running = [job for job in self.jobs.values() if job.status is R]
+        for name, worker in self.workers.items():
+            if worker.lease_until > seen and (name == asking or any(job.worker == name for job in running)):
+                silence = self.now - max(seen, worker.registered_at)
+                whole = silence > timedelta(seconds=worker.lease_seconds / 2)
+                worker.lease_until = self.after(worker.lease_seconds) if whole else worker.lease_until + silence
+        for job in running:
+            assert job.claimed_at is not None
+            silence = self.now - max(seen, job.claimed_at)
+            job.timeout_at = None if job.timeout_at is None else job.timeout_at + silence
+            job.beat_by = None if job.beat_by is None else job.beat_by + silence
+        self.looked_at = self.now
+
+    def renew(self, name: str) -> bool:
+        """Whether its lease goes on."""
+        worker = self.workers[name]
+        heard = worker.lease_until - timedelta(seconds=worker.lease_seconds) if worker.has_renewed else self.looked_at
+        silent = self.rhythm is not None and self.now - max(self.looked_at, heard) > timedelta(seconds=self.rhythm)
+        if silent or worker.lease_until <= self.now:
+            self.bridge(name)
+        if worker.lease_until <= self.now:
+            return False
+        worker.lease_until, worker.has_renewed, self.heard_at = self.after(worker.lease_seconds), True, self.now
+        return True
 
     def stage(self, limit: int) -> int:
         due = sorted((job for job in self.jobs.values() if job.status is S and job.due and job.due <= self.now), key=_by_due)

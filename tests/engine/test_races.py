@@ -122,7 +122,7 @@ async def test_rescue_against_finish_has_one_winner(crowd: Crowd) -> None:
     await asyncio.gather(finisher(), rescuer(1), rescuer(2))
     stats = await crowd.stats()
     assert won["worker"] + won["rescuer"] == len(jobs)
-    assert (stats.succeeded, stats.scheduled, stats.processing) == (won["worker"], won["rescuer"], 0)
+    assert (stats.succeeded, stats.pending, stats.processing) == (won["worker"], won["rescuer"], 0)
 
 
 async def test_the_concurrency_limit_holds_under_eight_claimers(crowd: Crowd) -> None:

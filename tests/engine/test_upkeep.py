@@ -7,10 +7,13 @@ from taskforge.domain.execution import Beat
 from taskforge.domain.ids import job_of
 from taskforge.domain.job import JobStatus
 from taskforge.domain.outcome import (
+    LEASE_RAN_OUT,
+    MOST_UNEXPLAINED,
     Crashed,
     DeadlinePassed,
     Finish,
     HeartbeatMissed,
+    LeaseRanOut,
     Lost,
     Outcome,
     Retry,
@@ -62,14 +65,14 @@ async def lapse(world: World, queue: str = "default", *, lease: float = 1e6, **o
 @pytest.mark.parametrize(
     ("settings", "options", "lease", "kind"),
     [
-        ({}, {}, 10, Crashed),
+        ({}, {}, 10, LeaseRanOut),
         ({"timeout_seconds": 10}, {}, 1e6, TimedOut),
         ({}, {"timeout_seconds": 10}, 1e6, TimedOut),
         ({"heartbeat_timeout_seconds": 10}, {}, 1e6, HeartbeatMissed),
         ({}, {"deadline": 10}, 1e6, DeadlinePassed),
         # Several at once: deadline, lease, timeout, beat.
         ({"timeout_seconds": 10, "heartbeat_timeout_seconds": 10}, {"deadline": 10}, 10, DeadlinePassed),
-        ({"timeout_seconds": 10, "heartbeat_timeout_seconds": 10}, {}, 10, Crashed),
+        ({"timeout_seconds": 10, "heartbeat_timeout_seconds": 10}, {}, 10, LeaseRanOut),
         ({"timeout_seconds": 10, "heartbeat_timeout_seconds": 10}, {}, 1e6, TimedOut),
     ],
 )
@@ -154,15 +157,16 @@ async def test_a_rescued_job_is_lost_to_its_worker(world: World) -> None:
     world.clock.advance(6)
     await world.rescue()
     found = await world.job(job)
-    assert (found.status, found.crash_count, found.attempt_count) == (JobStatus.SCHEDULED, 1, 1)
+    assert (found.status, found.crash_count, found.attempt_count) == (JobStatus.PENDING, 0, 0)
     assert await world.finish(claimed.fence, Succeed()) == [Lost(claimed.fence)]
 
 
 async def test_a_poison_pill_ends_after_its_crashes(world: World) -> None:
     job = await world.enqueue(max_attempts=99)
     for _ in range(3):
-        await world.claim_one(await world.worker(lease=5))
-        world.clock.advance(400)
+        worker = await world.worker(lease=5)
+        await world.claim_one(worker)
+        await world.engine.deregister(worker.incarnation, died=True)
         await world.rescue()
         world.clock.advance(400)
         await world.engine.stage(10)
@@ -170,7 +174,39 @@ async def test_a_poison_pill_ends_after_its_crashes(world: World) -> None:
     assert (found.status, found.reason) == (JobStatus.FAILED, "poison pill: its workers died 3 times")
 
 
-@pytest.mark.parametrize("store", ["postgres"], indirect=True)
+async def test_ten_losses_that_nobody_can_explain_spend_nothing_and_then_each_is_a_crash(world: World) -> None:
+    job = await world.enqueue(max_attempts=99)
+    for losses in range(MOST_UNEXPLAINED):
+        name = f"lost-{losses}"
+        await world.claim_one(await world.worker(name, lease=5))
+        world.clock.advance(6)
+        [lapsed] = await world.rescue()
+        assert lapsed.outcome == LeaseRanOut(name, losses)
+        found = await world.job(job)
+        assert (found.status, found.crash_count, found.attempt_count) == (JobStatus.PENDING, 0, 0)
+    for crashes in range(1, 4):
+        await world.claim_one(await world.worker(lease=5))
+        world.clock.advance(6)
+        await world.rescue()
+        assert (await world.job(job)).crash_count == min(crashes, 2)
+        world.clock.advance(400)
+        await world.engine.stage(10)
+    found = await world.job(job)
+    assert (found.status, found.reason) == (JobStatus.FAILED, "poison pill: its workers died 3 times")
+    ended = [one.reason for one in await world.engine.executions([1], job)]
+    assert ended.count(LEASE_RAN_OUT) == MOST_UNEXPLAINED
+
+
+async def test_a_death_that_is_told_is_a_crash_though_the_lease_would_hold(world: World) -> None:
+    job = await world.enqueue()
+    worker = await world.worker("dead", lease=1e6)
+    await world.claim_one(worker)
+    await world.engine.deregister(worker.incarnation, died=True)
+    [lapsed] = await world.rescue()
+    assert lapsed.outcome == Crashed("dead")
+    assert (await world.job(job)).crash_count == 1
+
+
 async def test_one_look_for_lapsed_claims_serves_all_processes(world: World) -> None:
     """Each look reads all that runs: with fifty processes it must not be read a hundred times a second."""
     await lapse(world, lease=10)

@@ -33,21 +33,23 @@ OUTCOMES = [
     o.SkipOutcome(),
     o.HandBackOutcome(),
     o.DeadlinePassed(),
+    o.LeaseRanOut("w"),
+    o.LeaseRanOut("w", o.MOST_UNEXPLAINED),
 ]
 SPENDING = (o.Failure, o.TimedOut, o.HeartbeatMissed, o.Crashed, o.RetryAfter)
 
 # What follows each outcome, in the order of OUTCOMES.
 S, F, C, R, Z, H, K, D = o.Succeed, o.Fail, o.Cancel, o.Retry, o.Snooze, o.HandBack, o.Skip, o.DeadLetter
 TABLE = [
-    ("first try", FIRST, PLAIN, [S, R, R, R, R, R, F, Z, C, K, H, F]),
-    ("first try, dead letters", FIRST, WITH_DEAD_LETTERS, [S, R, R, R, R, R, F, Z, C, K, H, F]),
-    ("last try", LAST, PLAIN, [S, F, F, F, F, F, F, Z, C, K, H, F]),
-    ("last try, dead letters", LAST, WITH_DEAD_LETTERS, [S, D, D, D, D, D, F, Z, C, K, H, F]),
-    ("third crash", CRASHED_TWICE, PLAIN, [S, R, R, R, F, R, F, Z, C, K, H, F]),
-    ("third crash, dead letters", CRASHED_TWICE, WITH_DEAD_LETTERS, [S, R, R, R, D, R, F, Z, C, K, H, F]),
-    ("asked to stop", ASKED_TO_STOP, WITH_DEAD_LETTERS, [S, C, C, C, C, C, F, C, C, C, C, F]),
-    ("past its deadline", TOO_LATE, WITH_DEAD_LETTERS, [S, F, F, F, F, F, F, F, C, F, F, F]),
-    ("out of epochs", WORN_OUT, WITH_DEAD_LETTERS, [S, F, F, F, F, F, F, F, C, F, F, F]),
+    ("first try", FIRST, PLAIN, [S, R, R, R, R, R, F, Z, C, K, H, F, H, R]),
+    ("first try, dead letters", FIRST, WITH_DEAD_LETTERS, [S, R, R, R, R, R, F, Z, C, K, H, F, H, R]),
+    ("last try", LAST, PLAIN, [S, F, F, F, F, F, F, Z, C, K, H, F, H, F]),
+    ("last try, dead letters", LAST, WITH_DEAD_LETTERS, [S, D, D, D, D, D, F, Z, C, K, H, F, H, D]),
+    ("third crash", CRASHED_TWICE, PLAIN, [S, R, R, R, F, R, F, Z, C, K, H, F, H, F]),
+    ("third crash, dead letters", CRASHED_TWICE, WITH_DEAD_LETTERS, [S, R, R, R, D, R, F, Z, C, K, H, F, H, D]),
+    ("asked to stop", ASKED_TO_STOP, WITH_DEAD_LETTERS, [S, C, C, C, C, C, F, C, C, C, C, F, C, C]),
+    ("past its deadline", TOO_LATE, WITH_DEAD_LETTERS, [S, F, F, F, F, F, F, F, C, F, F, F, F, F]),
+    ("out of epochs", WORN_OUT, WITH_DEAD_LETTERS, [S, F, F, F, F, F, F, F, C, F, F, F, F, F]),
 ]
 
 
@@ -89,7 +91,18 @@ def test_only_a_crash_counts_as_one() -> None:
     for outcome in OUTCOMES:
         decided = o.decide(FIRST, outcome, PLAIN, 0.5)
         if isinstance(decided, o.Retry):
-            assert decided.crashed == isinstance(outcome, o.Crashed)
+            assert decided.crashed == isinstance(outcome, o.Crashed | o.LeaseRanOut)
+
+
+def test_ten_losses_that_nobody_can_explain_are_no_crash_and_the_next_is() -> None:
+    for losses in range(o.MOST_UNEXPLAINED):
+        assert o.decide(LAST, o.LeaseRanOut("w", losses), PLAIN, 0.5) == o.HandBack(o.LEASE_RAN_OUT)
+    counted = o.decide(FIRST, o.LeaseRanOut("w", 10), PLAIN, 0.5)
+    assert isinstance(counted, o.Retry)
+    assert counted.crashed
+    poison = o.decide(CRASHED_TWICE, o.LeaseRanOut("w", 12), PLAIN, 0.5)
+    assert isinstance(poison, o.Fail)
+    assert poison.reason == "poison pill: its workers died 3 times"
 
 
 def test_the_last_exhausted_attempt_past_its_deadline_still_reaches_the_dead_letter_queue() -> None:

@@ -220,7 +220,7 @@ class RemoteEngine:
     async def stage(self, limit: int) -> int:
         return 0
 
-    async def lapsed(self, limit: int, *, unless_within: float = 0.0) -> list[Any]:
+    async def lapsed(self, limit: int, *, unless_within: float = 0.0, rhythm: float | None = None) -> list[Any]:
         return []
 
     async def expire(self, limit: int) -> int:

@@ -14,6 +14,9 @@ from taskforge.domain.queue import QueueSettings
 MAX_RESULT_BYTES = 1 << 20
 MAX_REASON = 1_000
 HELD_UP = "another job held the event loop of its worker"
+LEASE_RAN_OUT = "its worker's lease ran out"
+"""Why a job was given back whose worker fell silent, and nobody knows why; such losses are counted by it."""
+MOST_UNEXPLAINED = 10  # losses of one job that nobody can explain; from the next on each counts as a crash
 
 # --- What a handler, or the lack of one, reports -------------------------------------------------------------------------------
 
@@ -36,9 +39,16 @@ class HeartbeatMissed(msgspec.Struct, frozen=True):
 
 
 class Crashed(msgspec.Struct, frozen=True):
-    """The worker died under the job, or its lease ran out."""
+    """The worker, or the process that ran the job, died under it: whoever outlived it says so."""
 
     worker: str
+
+
+class LeaseRanOut(msgspec.Struct, frozen=True):
+    """The worker was not heard of for its whole lease, and nobody knows why. `losses`: how often that befell the job before."""
+
+    worker: str
+    losses: int = 0
 
 
 class RetryAfter(msgspec.Struct, frozen=True):
@@ -80,6 +90,7 @@ Unsuccessful = (
     | TimedOut
     | HeartbeatMissed
     | Crashed
+    | LeaseRanOut
     | RetryAfter
     | FailForGood
     | SnoozeFor
@@ -195,7 +206,9 @@ def _choose(job: Attempt, outcome: Unsuccessful, policy: QueueSettings, chance: 
         case HeartbeatMissed(seconds):
             error = error_info("HeartbeatMissed", f"no heartbeat came for {seconds:g} s")
             return _again(job, error, policy, policy.retry_policy.wait(job.attempt, chance))
-        case Crashed(worker):
+        case LeaseRanOut(_, losses) if losses < MOST_UNEXPLAINED:
+            return HandBack(LEASE_RAN_OUT)
+        case Crashed(worker) | LeaseRanOut(worker):
             crashes = job.crashes + 1
             error = error_info("WorkerCrashed", f"worker {worker} died or lost its lease while it ran this job")
             if crashes >= policy.max_crashes:

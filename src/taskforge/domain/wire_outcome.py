@@ -15,6 +15,7 @@ from taskforge.domain.outcome import (
     Failure,
     HandBackOutcome,
     HeartbeatMissed,
+    LeaseRanOut,
     Outcome,
     RetryAfter,
     SkipOutcome,
@@ -153,6 +154,8 @@ def wire_of(outcome: Outcome) -> AnyWireOutcome:
             return WireCrashed(worker)
         case DeadlinePassed():
             return WireDeadline()
+        case LeaseRanOut():
+            raise AssertionError("only a store says that of a worker")
         case _:
             assert_never(outcome)
 

@@ -19,6 +19,7 @@ SLICES_IN_A_ROW = 20
 FOLD_SECONDS = 5.0
 PRUNE_SECONDS = 60.0
 OFTEN = 0.7  # of an interval; its own rounds are never closer
+SILENT = 4.0  # intervals without a look at what was lost: nobody could look, then
 FIRST_REST_SECONDS, LONGEST_REST_SECONDS = 1.0, 60.0
 
 
@@ -39,18 +40,18 @@ class Upkeep:
         self._retention_days = retention_days
         self._chance = chance
 
-    async def once(self, unless_within: float = 0.0) -> Kept:
+    async def once(self, unless_within: float = 0.0, rhythm: float | None = None) -> Kept:
         """Stage what is due, rescue what was lost, expire what is too late, slice by slice. What is lost may be left to whoever has
-        looked within these seconds: that look is the one that costs, and grows with what runs."""
+        looked within these seconds: that look is the one that costs, and grows with what runs. `rhythm`: see `Engine.lapsed`."""
         staged = await _slices(lambda: self._engine.stage(SLICE))
-        rescued = await self.rescue(unless_within)
+        rescued = await self.rescue(unless_within, rhythm)
         if rescued >= SLICE:
-            rescued += await _slices(self.rescue)
+            rescued += await _slices(lambda: self.rescue(rhythm=rhythm))
         return Kept(staged, rescued, await _slices(lambda: self._engine.expire(SLICE)))
 
-    async def rescue(self, unless_within: float = 0.0) -> int:
+    async def rescue(self, unless_within: float = 0.0, rhythm: float | None = None) -> int:
         """Decide for workers that cannot any more, by the same function they use. The engine checks again that they cannot."""
-        lapsed = await self._engine.lapsed(SLICE, unless_within=unless_within)
+        lapsed = await self._engine.lapsed(SLICE, unless_within=unless_within, rhythm=rhythm)
         finishes = [Finish(one.fence, decide(one.attempt, one.outcome, one.policy, self._chance())) for one in lapsed]
         if not finishes:
             return 0
@@ -61,7 +62,7 @@ class Upkeep:
         loops = [
             asyncio.ensure_future(one)
             for one in (
-                every(self._interval, lambda: self.once(OFTEN * self._interval)),
+                every(self._interval, lambda: self.once(OFTEN * self._interval, SILENT * self._interval)),
                 every(FOLD_SECONDS, lambda: self._engine.fold(10 * SLICE)),
                 every(PRUNE_SECONDS, self._prune),
             )

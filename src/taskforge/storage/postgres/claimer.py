@@ -17,10 +17,10 @@ from taskforge.domain.job import Claimed
 from taskforge.storage.catalog import Catalog, OpenLane, Taker
 from taskforge.storage.engine import Claim
 from taskforge.storage.postgres import codec
+from taskforge.storage.postgres.bridge import Bridge
 from taskforge.storage.postgres.connections import Connection
 from taskforge.storage.postgres.gates import Gates
 from taskforge.storage.postgres.reach import Reach
-from taskforge.storage.postgres.store import Store
 
 DOUBT_SECONDS = 60.0
 CONTENDED_TRIES = 5
@@ -29,7 +29,7 @@ _LANE, _TURN = itemgetter(1), itemgetter(10)  # in what claim.sql and adopt.sql 
 Once = Callable[[Catalog, Taker, tuple[OpenLane, ...], int, int], Awaitable[tuple[list[asyncpg.Record], bool]]]
 
 
-class Claimer(Store):
+class Claimer(Bridge):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._one, self._many = (self.sql("claim").replace("$chosen", self.sql(name)) for name in ("claim_one", "claim_many"))
@@ -43,7 +43,7 @@ class Claimer(Store):
             return adopted
         batches: list[int] = []
         try:
-            return await self._claim_in(batches, claim)
+            return await self._claim_or_bridge(batches, claim)
         except LeaseLost:
             self._reaches.pop(claim.incarnation, None)
             self._doubts.pop(claim.incarnation, None)
@@ -51,6 +51,13 @@ class Claimer(Store):
         except BaseException:
             self._doubt(claim.incarnation, batches)
             raise
+
+    async def _claim_or_bridge(self, batches: list[int], claim: Claim) -> list[Claimed]:
+        try:
+            return await self._claim_in(batches, claim)
+        except LeaseLost:
+            await self.bridge(claim.incarnation)  # perhaps nobody could renew
+            return await self._claim_in(batches, claim)
 
     async def _claim_in(self, batches: list[int], claim: Claim) -> list[Claimed]:
         """`batches` gets the numbers of all that took something, or may have."""

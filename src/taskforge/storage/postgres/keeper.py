@@ -10,11 +10,13 @@ from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.ids import epoch_of, first_id_at
 from taskforge.domain.outcome import (
     HELD_UP,
+    LEASE_RAN_OUT,
     Attempt,
     Crashed,
     DeadlinePassed,
     HandBackOutcome,
     HeartbeatMissed,
+    LeaseRanOut,
     Outcome,
     TimedOut,
 )
@@ -24,6 +26,8 @@ from taskforge.storage.catalog import Catalog
 from taskforge.storage.engine import Lapsed, Pruned
 from taskforge.storage.postgres import codec, partitions
 from taskforge.storage.postgres.reader import Reader
+
+_SILENCE = -1
 
 
 class Keeper(Reader):
@@ -45,8 +49,11 @@ class Keeper(Reader):
         catalog = await self.catalog()
         return catalog if catalog.version == version else await self.catalog(newer_than=catalog.version)
 
-    async def lapsed(self, limit: int, *, unless_within: float = 0.0) -> list[Lapsed]:
-        rows = await self.fetch("lapsed", limit, self.bound_now(), unless_within)
+    async def lapsed(self, limit: int, *, unless_within: float = 0.0, rhythm: float | None = None) -> list[Lapsed]:
+        rows = await self.fetch("lapsed", limit, self.bound_now(), unless_within, rhythm, LEASE_RAN_OUT)
+        if rows and rows[0]["why"] == _SILENCE:
+            await self.bridge()
+            rows = await self.fetch("lapsed", limit, self.bound_now(), 0.0, rhythm, LEASE_RAN_OUT)
         if not rows:
             return []
         catalog = await self.newest_catalog()
@@ -62,8 +69,10 @@ class Keeper(Reader):
                     outcome = TimedOut(row["timeout_seconds"])
                 case 3:
                     outcome = HeartbeatMissed(row["beat_seconds"])
-                case _:
+                case 4:
                     outcome = HandBackOutcome(HELD_UP)
+                case _:
+                    outcome = LeaseRanOut(row["worker"], row["losses"])
             attempt = Attempt(
                 attempt=row["attempt"],
                 max_attempts=row["max_attempts"],

@@ -193,18 +193,12 @@ class Registrar(Steward):
         return Registered(uuid_from_int(identity.int), incarnation)
 
     async def renew(self, incarnation: UUID, lease_seconds: float, sample: Sample) -> Renewed:
-        rows = await self.fetch(
-            "renew",
-            incarnation,
-            lease_seconds,
-            sample.cpu_percent,
-            sample.memory_bytes,
-            sample.healthy,
-            self.bound_now(),
-            sample.stopping,
-            sample.stuck_slots,
-            sample.blocking,
-        )
+        numbers = (lease_seconds, sample.cpu_percent, sample.memory_bytes, sample.healthy)
+        state = (sample.stopping, sample.stuck_slots, sample.blocking)
+        rows = await self.fetch("renew", incarnation, *numbers, self.bound_now(), *state, False)
+        if not rows:
+            await self.bridge(incarnation)  # perhaps nobody could renew
+            rows = await self.fetch("renew", incarnation, *numbers, self.bound_now(), *state, True)
         if not rows:
             raise await self.lost(incarnation)
         return Renewed(rows[0]["drain"], tuple(rows[0]["cancelled"]), rows[0]["slots"])

@@ -4,12 +4,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import chain, groupby
 from operator import itemgetter
+from uuid import UUID
 
+from taskforge.domain.errors import LeaseLost
 from taskforge.domain.ids import uuid_from_bytes
 from taskforge.domain.job import Claimed
 from taskforge.storage.catalog import OpenLane
 from taskforge.storage.engine import Claim
-from taskforge.storage.sqlite import codec
+from taskforge.storage.sqlite import codec, gaps
 from taskforge.storage.sqlite.codec import SECOND, Row
 from taskforge.storage.sqlite.gates import Gates
 from taskforge.storage.sqlite.keeper import Reach, sql
@@ -23,10 +25,18 @@ Taken = tuple[int, bytes, Claimed]
 
 def claim(transaction: Transaction, wish: Claim) -> tuple[list[Claimed], float | None]:
     """The jobs, and after how many seconds a rate limit that held some back lets the next one through."""
-    reach = transaction.keeper.reach(wish.incarnation, transaction.now)
+    reach = _reach(transaction, wish.incarnation)
     if not reach.lanes or wish.limit <= 0:
         return [], None
     return Claimer(transaction, reach, wish.limit).claim()
+
+
+def _reach(transaction: Transaction, incarnation: UUID) -> Reach:
+    try:
+        return transaction.keeper.reach(incarnation, transaction.steady)
+    except LeaseLost:
+        gaps.bridge(transaction, incarnation)  # perhaps nobody could renew
+        return transaction.keeper.reach(incarnation, transaction.steady)
 
 
 class Claimer:

@@ -244,8 +244,8 @@ def execution(row: Row) -> Execution:
     )
 
 
-def worker(row: Any, now: int) -> Worker:
-    """A row of the statement `workers`, by name."""
+def worker(row: Any, now: int, steady: int) -> Worker:
+    """A row of the statement `workers`, by name. `steady`: now by the clock that leases go by."""
     slots, wished = row["max_concurrent_jobs"], row["wished_slots"]
     made = Worker(
         id=uuid_from_bytes(row["id"]),
@@ -266,7 +266,7 @@ def worker(row: Any, now: int) -> Worker:
         pid=row["pid"],
         cpu_percent=row["cpu_percent"],
         memory_bytes=row["memory_bytes"],
-        lease_until=moment(row["lease_until"]),
+        lease_until=moment(row["lease_until"] - steady + now),
         last_heartbeat=maybe_moment(row["heartbeat_at"]),
         registered_at=moment(row["registered_at"]),
         updated_at=moment(row["updated_at"]),

@@ -33,6 +33,7 @@ from taskforge.storage.sqlite import (
     claims,
     enqueue,
     finishing,
+    gaps,
     listing,
     migrator,
     news,
@@ -42,6 +43,7 @@ from taskforge.storage.sqlite import (
     upkeep,
     workers,
 )
+from taskforge.storage.sqlite.boot import steady_clock
 from taskforge.storage.sqlite.connection import check_version, connect_writer, not_opened
 from taskforge.storage.sqlite.readers import Readers
 from taskforge.storage.sqlite.signals import Signals
@@ -66,12 +68,13 @@ class SqliteEngine:
     ) -> None:
         """`durable=False` lets a commit return before the disk has it: a power cut may then lose the last moments, a crash of the
         process does not. Workers that are silent for longer than `heartbeat_timeout_seconds`, or two thirds of their lease, are
-        unhealthy. `clock` replaces the machine's, for tests."""
+        unhealthy. `clock` replaces the machine's clocks, for tests."""
         self._path = Path(path)
         self._durable = durable
         self._project = project
         self._heartbeat_timeout = heartbeat_timeout_seconds
         self.home = FIRST_PROJECT
+        self._injected = clock is not None
         self._clock = clock or (lambda: datetime.now(UTC))
         self._stamp = Stamp(self._clock)
         self._readers = Readers(self._path, self._stamp)
@@ -102,6 +105,8 @@ class SqliteEngine:
                 if migrate:
                     migrator.migrate(connection, self._stamp.now())
                 migrator.check(connection)
+                if not self._injected:
+                    self._stamp.steady = steady_clock(connection, self._stamp.now())
             finally:
                 connection.close()
         except Exception as error:
@@ -178,7 +183,7 @@ class SqliteEngine:
         return await self._writer.submit(lambda transaction: workers.register(transaction, project, worker, lease_seconds))
 
     async def renew(self, incarnation: UUID, lease_seconds: float, sample: Sample) -> Renewed:
-        asked_at = self._stamp.now()
+        asked_at = self._stamp.steady()
         return await self._writer.submit(
             lambda transaction: workers.renew(transaction, asked_at, incarnation, lease_seconds, sample), lazy=True
         )
@@ -202,7 +207,7 @@ class SqliteEngine:
         return made.judged(self._clock(), self._heartbeat_timeout)
 
     async def workers(self, projects: Sequence[int]) -> list[Worker]:
-        found = await self._readers.read(lambda seen: workers.list_workers(seen.connection, projects, seen.now))
+        found = await self._readers.read(lambda seen: workers.list_workers(seen.connection, projects, seen.now, seen.steady))
         if self._heartbeat_timeout is None:
             return found
         now = self._clock()
@@ -266,7 +271,11 @@ class SqliteEngine:
     async def stage(self, limit: int) -> int:
         return await self._writer.submit(lambda transaction: upkeep.stage(transaction, limit), lazy=True)
 
-    async def lapsed(self, limit: int, *, unless_within: float = 0.0) -> list[Lapsed]:  # noqa: ARG002 - few processes
+    async def lapsed(self, limit: int, *, unless_within: float = 0.0, rhythm: float | None = None) -> list[Lapsed]:
+        if not await self._readers.read(lambda seen: reading.is_look_due(seen, unless_within, rhythm)):
+            return []
+        # A look is a write: whoever cannot write must not judge those who could not either.
+        await self._writer.submit(lambda transaction: gaps.look(transaction, rhythm), lazy=True)
         return await self._readers.read(lambda seen: reading.lapsed(seen, limit))
 
     async def expire(self, limit: int) -> int:

@@ -70,7 +70,8 @@ class Finisher:
         held = zip(_numbers(numbers), codec.apart(workers), strict=True)
         rows: list[Row] = [(fences[place], lane, worker, *rest) for (place, lane, *rest), worker in held]
         if lapsed:
-            over = {row[0] for row in self._transaction.execute(sql("claims_lapsed"), (*arguments, self._now))}
+            moment = (self._now, self._transaction.steady)
+            over = {row[0] for row in self._transaction.execute(sql("claims_lapsed"), (*arguments, *moment))}
             rows = [row for row in rows if row[0] in over]
         living: dict[bytes, Finish] = {}
         refused: list[Lost] = []

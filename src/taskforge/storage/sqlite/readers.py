@@ -83,7 +83,7 @@ class Readers:
         broken = False
         try:
             connection.execute("begin")
-            return work(Snapshot(connection, keeper, self._stamp.now()))
+            return work(Snapshot(connection, keeper, self._stamp.now(), self._stamp.steady()))
         except sqlite3.Error as error:
             broken = is_away(error)
             raise translated(error) from error

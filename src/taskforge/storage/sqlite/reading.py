@@ -13,11 +13,13 @@ from taskforge.domain.job import Job
 from taskforge.domain.log import Level, Line
 from taskforge.domain.outcome import (
     HELD_UP,
+    LEASE_RAN_OUT,
     Attempt,
     Crashed,
     DeadlinePassed,
     HandBackOutcome,
     HeartbeatMissed,
+    LeaseRanOut,
     Outcome,
     TimedOut,
 )
@@ -27,7 +29,7 @@ from taskforge.storage.catalog import Lane
 from taskforge.storage.engine import Lapsed
 from taskforge.storage.explaining import lanes_before, rivals, verdicts
 from taskforge.storage.sqlite import codec
-from taskforge.storage.sqlite.codec import SECOND
+from taskforge.storage.sqlite.codec import SECOND, span
 from taskforge.storage.sqlite.gates import count_running, state_of
 from taskforge.storage.sqlite.keeper import Keeper, sql
 from taskforge.storage.sqlite.workers import list_workers
@@ -36,13 +38,14 @@ from taskforge.storage.sqlite.workers import list_workers
 class Snapshot:
     """A reader's transaction: all its statements see the file as it was at the first of them."""
 
-    __slots__ = ("connection", "execute", "keeper", "now")
+    __slots__ = ("connection", "execute", "keeper", "now", "steady")
 
-    def __init__(self, connection: sqlite3.Connection, keeper: Keeper, now: int) -> None:
+    def __init__(self, connection: sqlite3.Connection, keeper: Keeper, now: int, steady: int) -> None:
         self.connection = connection
         self.execute = connection.execute
         self.keeper = keeper
         self.now = now
+        self.steady = steady  # the same moment by the clock that leases go by
 
 
 def get(snapshot: Snapshot, projects: Sequence[int], jobs: Sequence[UUID]) -> list[Job]:
@@ -82,7 +85,7 @@ def explain(snapshot: Snapshot, projects: Sequence[int], job: UUID) -> Explanati
         raise NotFound("job", str(job))
     one, catalog = found[0], snapshot.keeper.current()
     queue, lane = catalog.place_of(one)
-    given = verdicts(catalog, lane, list_workers(snapshot.connection, [one.project], snapshot.now))
+    given = verdicts(catalog, lane, list_workers(snapshot.connection, [one.project], snapshot.now, snapshot.steady))
     text = "select turn, fence, until, skipped from ready where fence between ? and ?"
     row = snapshot.execute(text, (job.bytes, last_fence_of(job).bytes)).fetchone()
     standing = Standing() if row is None or lane is None else _standing(snapshot, lane, given, *row)
@@ -170,22 +173,34 @@ def _count(counts: dict[int, dict[str, int]], queue: int, name: str, count: int)
     of_queue[name] = of_queue.get(name, 0) + count
 
 
+def is_look_due(snapshot: Snapshot, unless_within: float, rhythm: float | None) -> bool:
+    """Whether to look for lapsed claims: something may have lapsed, and nobody looked within these seconds. While nothing runs and
+    no worker lived since the last look, there is nothing to see, and the file is left alone."""
+    at, promised, alive = snapshot.execute(sql("look_due")).fetchone()
+    since = snapshot.steady - at
+    if not alive and promised == (None if rhythm is None else span(rhythm)):
+        return False
+    return bool(since < 0 or since >= span(unless_within))
+
+
 def lapsed(snapshot: Snapshot, limit: int) -> list[Lapsed]:
     catalog = snapshot.keeper.current()
     found = []
-    for row in snapshot.execute(sql("lapsed"), (snapshot.now, limit)):
-        fence, lane, attempt, max_attempts, crashes, cancel, timeout, beat, name, worker, why, deadline_passed = row
+    for row in snapshot.execute(sql("lapsed"), (snapshot.now, limit, snapshot.steady, LEASE_RAN_OUT)):
+        fence, lane, attempt, max_attempts, crashes, cancel, timeout, beat, name, worker, why, deadline_passed, _, losses = row
         outcome: Outcome
         if why == 0:
             outcome = DeadlinePassed()
         elif why == 1:
-            outcome = Crashed(str(uuid_from_bytes(worker)) if name is None else name)
+            outcome = Crashed(name)
         elif why == 2:
             outcome = TimedOut(timeout)
         elif why == 3:
             outcome = HeartbeatMissed(beat)
-        else:
+        elif why == 4:
             outcome = HandBackOutcome(HELD_UP)
+        else:
+            outcome = LeaseRanOut(str(uuid_from_bytes(worker)) if name is None else name, losses)
         standing = Attempt(attempt, max_attempts, crashes, codec.epoch(fence), bool(cancel), bool(deadline_passed))
         settings = catalog.queues[catalog.lanes[lane].queue].settings
         found.append(Lapsed(uuid_from_bytes(fence), standing, outcome, settings))

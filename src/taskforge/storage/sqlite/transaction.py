@@ -12,15 +12,16 @@ from taskforge.storage.sqlite.keeper import Keeper
 class Transaction:
     """Made anew for each call, so that every call has one `now` and is known to have made work or not."""
 
-    __slots__ = ("connection", "execute", "executemany", "keeper", "mint", "now", "wakes")
+    __slots__ = ("connection", "execute", "executemany", "keeper", "mint", "now", "steady", "wakes")
 
-    def __init__(self, connection: sqlite3.Connection, keeper: Keeper, mint: IdMint, now: int) -> None:
+    def __init__(self, connection: sqlite3.Connection, keeper: Keeper, mint: IdMint, now: int, steady: int) -> None:
         self.connection = connection
         self.execute = connection.execute
         self.executemany = connection.executemany
         self.keeper = keeper
         self.mint = mint
         self.now = now
+        self.steady = steady  # the same moment by the clock that leases go by
         self.wakes = False  # set by a call after which jobs may be claimable
 
 
@@ -30,6 +31,7 @@ class Stamp:
     def __init__(self, clock: Callable[[], datetime]) -> None:
         self._clock = clock
         self._began = 0
+        self.steady = self.now  # until the file has said by which clock its leases go; an injected clock stands for both
         self.mint = IdMint(lambda: self._began // 1_000)
 
     def now(self) -> int:

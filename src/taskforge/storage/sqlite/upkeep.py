@@ -48,7 +48,7 @@ def _refused_by_all(transaction: Transaction, limit: int) -> list[Waiter]:
     rows = transaction.execute("select fence, lane, skipped from ready where skipped is not null").fetchall() if limit > 0 else []
     if not rows:
         return []
-    catalog, takers = transaction.keeper.current(), transaction.keeper.live_takers(transaction.now)
+    catalog, takers = transaction.keeper.current(), transaction.keeper.live_takers(transaction.steady)
     able: dict[int, set[str]] = {}
     found = []
     for fence, lane, skipped in rows:

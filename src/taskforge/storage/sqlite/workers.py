@@ -22,10 +22,14 @@ from taskforge.domain.worker import (
     name_beside,
     worker_topic,
 )
-from taskforge.storage.sqlite import codec, ledger
+from taskforge.storage.sqlite import codec, gaps, ledger
 from taskforge.storage.sqlite.codec import span
 from taskforge.storage.sqlite.keeper import sql
 from taskforge.storage.sqlite.transaction import Transaction
+
+_HELD = """
+select lease_until, healthy, lease_seconds, heartbeat_at from workers where incarnation = ? and left_at is null
+"""
 
 
 def register(transaction: Transaction, project: int, worker: NewWorker, lease_seconds: float) -> Registered:
@@ -54,11 +58,12 @@ def register(transaction: Transaction, project: int, worker: NewWorker, lease_se
             worker.version,
             worker.host,
             worker.pid,
-            now + span(lease_seconds),
+            transaction.steady + span(lease_seconds),
             now,
             worker.name,
             wished,
             drains,
+            lease_seconds,
         ),
     )
     ledger.announce(transaction, project, "worker.registered", worker=identity)
@@ -68,13 +73,17 @@ def register(transaction: Transaction, project: int, worker: NewWorker, lease_se
 def renew(transaction: Transaction, asked_at: int, incarnation: UUID, lease_seconds: float, sample: Sample) -> Renewed:
     """Whoever asked in time was in time, however long the file was busy; what was taken away meanwhile is refused by its fence."""
     now, key = transaction.now, incarnation.bytes
-    statement = "select lease_until, healthy from workers where incarnation = ? and left_at is null"
-    row = transaction.execute(statement, (key,)).fetchone()
+    row = transaction.execute(_HELD, (key,)).fetchone()
+    heard = None if row is None or row[3] is None else row[0] - span(row[2])
+    if row is not None and (row[0] <= asked_at or gaps.is_silent(transaction, heard)):
+        gaps.bridge(transaction, incarnation)  # perhaps nobody could renew
+        row = transaction.execute(_HELD, (key,)).fetchone()
     if row is None or row[0] <= asked_at:
         raise transaction.keeper.lost(incarnation)
-    values = (now + span(lease_seconds), now, sample.cpu_percent, sample.memory_bytes, sample.healthy, key, sample.stopping)
+    until, state = transaction.steady + span(lease_seconds), (sample.cpu_percent, sample.memory_bytes, sample.healthy)
     blocking = None if sample.blocking is None else sample.blocking.bytes
-    drains, slots = transaction.execute(sql("renew"), (*values, sample.stuck_slots, blocking)).fetchone()
+    values = (until, now, *state, key, sample.stopping, sample.stuck_slots, blocking, lease_seconds)
+    drains, slots = transaction.execute(sql("renew"), values).fetchone()
     if bool(row[1]) != sample.healthy:
         transaction.keeper.raise_version()
     asked = transaction.execute("select fence from running where worker = ? and cancel_requested", (key,)).fetchall()
@@ -99,7 +108,8 @@ def deregister(
     if busy and not died:
         raise Conflict(f"worker incarnation {incarnation} still runs {busy} jobs; drain it first")
     within = None if projects is None else codec.json(list(projects))
-    for left, identity in transaction.execute(sql("deregister"), (transaction.now, incarnation.bytes, died, within)).fetchall():
+    values = (transaction.now, incarnation.bytes, died, within, transaction.steady)
+    for left, identity in transaction.execute(sql("deregister"), values).fetchall():
         ledger.announce(transaction, left, "worker.left", worker=uuid_from_bytes(identity))
     if note is not None:
         ledger.enter(transaction, [trail.worker_left(note, *one) for one in known])
@@ -133,12 +143,12 @@ def update_worker(transaction: Transaction, project: int, change: UpdateWorker, 
 
 
 def _bearers(transaction: Transaction, project: int, name: str, but: UUID) -> list[tuple[UUID, str, str]]:
-    rows = transaction.execute(sql("bearer"), (project, name, but.bytes, transaction.now)).fetchall()
+    rows = transaction.execute(sql("bearer"), (project, name, but.bytes, transaction.steady)).fetchall()
     return [(uuid_from_bytes(key), shown, given) for key, shown, given in rows]
 
 
 def _latest(transaction: Transaction, project: int, identity: UUID) -> Worker:
-    found = list_workers(transaction.connection, [project], transaction.now)
+    found = list_workers(transaction.connection, [project], transaction.now, transaction.steady)
     for worker in reversed(found):
         if worker.id == identity:
             return worker
@@ -150,7 +160,8 @@ def totals(connection: sqlite3.Connection, projects: Sequence[int]) -> list[Work
     return [WorkerTotals(uuid_from_bytes(worker), completed, failed) for worker, completed, failed in rows]
 
 
-def list_workers(connection: sqlite3.Connection, projects: Sequence[int], now: int) -> list[Worker]:
+def list_workers(connection: sqlite3.Connection, projects: Sequence[int], now: int, steady: int) -> list[Worker]:
     cursor = connection.cursor()
     cursor.row_factory = sqlite3.Row
-    return [codec.worker(row, now) for row in cursor.execute(sql("workers"), (codec.json(list(projects)), now)).fetchall()]
+    rows = cursor.execute(sql("workers"), (codec.json(list(projects)), steady)).fetchall()
+    return [codec.worker(row, now, steady) for row in rows]

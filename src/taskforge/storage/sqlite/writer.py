@@ -235,7 +235,7 @@ class Writer:
         """Run one call, or several joined into one, so that its failure undoes nothing else."""
         if not alone:
             connection.execute("savepoint call")
-        transaction = Transaction(connection, keeper, self._stamp.mint, self._stamp.begin())
+        transaction = Transaction(connection, keeper, self._stamp.mint, self._stamp.begin(), self._stamp.steady())
         try:
             _perform(transaction, calls)
         except Exception as error:

@@ -29,10 +29,12 @@ create table taskforge.catalog (
 );
 insert into taskforge.catalog (version) values (1);
 
--- When somebody last looked for lapsed claims: with many processes one look serves all of them.
+-- When somebody last looked for lapsed claims: with many processes one look serves all of them. A longer silence than this rhythm means
+-- that nobody could look; null: nobody promised to look again.
 create table taskforge.looks (
     one boolean primary key default true check (one),
-    at timestamptz not null
+    at timestamptz not null,
+    rhythm double precision -- seconds
 );
 insert into taskforge.looks (at) values ('epoch');
 
@@ -272,6 +274,7 @@ create table taskforge.workers (
     cpu_percent real,
     memory_bytes bigint,
     lease_until timestamptz not null,
+    lease_seconds double precision not null, -- as it was last asked for
     heartbeat_at timestamptz,
     registered_at timestamptz not null,
     updated_at timestamptz not null,

@@ -15,13 +15,13 @@ worker as (
 ),
 registered as (
     insert into taskforge.workers (incarnation, id, project, name, given_name, worker_type, role, capabilities, queues, types,
-        max_concurrent_jobs, wished_slots, drain_mode, version, host, pid, lease_until, registered_at, updated_at)
+        max_concurrent_jobs, wished_slots, drain_mode, version, host, pid, lease_until, lease_seconds, registered_at, updated_at)
     select $1, w.id, $3,
         case when exists (
             select from taskforge.workers o where o.project = $3 and o.name = w.name and o.id <> w.id and o.lease_until > c.now
         ) then $16 else w.name end,
         $4, $5, $6, $7::jsonb, $8::text[], $9::text[], $10, w.wished_slots, w.drain_mode, $11, $12, $13,
-        c.now + make_interval(secs => $14), c.now, c.now
+        c.now + make_interval(secs => $14), $14, c.now, c.now
     from worker w cross join clock c
     returning id, project, registered_at
 ), event as (

@@ -29,6 +29,23 @@ create table catalog (
 ) strict;
 insert into catalog (version) values (1);
 
+-- When somebody last looked for lapsed claims, by the clock that leases go by and by the wall's. A longer silence than this rhythm means
+-- that nobody could look; null: nobody promised to look again.
+create table looks (
+    one integer primary key default 1 check (one = 1),
+    at integer not null,
+    wall integer not null,
+    rhythm integer
+) strict;
+insert into looks (at, wall) values (0, 0);
+
+-- What leases go by: this machine's clock since it was started, and by how much that is behind the wall's as of the first time in this boot.
+create table boot (
+    one integer primary key default 1 check (one = 1),
+    id text not null,
+    behind integer not null
+) strict;
+
 create table queues (
     number integer primary key autoincrement,
     id blob not null unique,
@@ -264,7 +281,8 @@ create table workers (
     pid integer,
     cpu_percent real,
     memory_bytes integer,
-    lease_until integer not null,
+    lease_until integer not null, -- by the clock that leases go by
+    lease_seconds real not null, -- as it was last asked for
     heartbeat_at integer,
     registered_at integer not null,
     updated_at integer not null,

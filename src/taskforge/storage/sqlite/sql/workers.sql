@@ -1,4 +1,4 @@
--- The newest incarnation of each worker, and older ones whose lease is alive. ?1 projects · ?2 now
+-- The newest incarnation of each worker, and older ones whose lease is alive. ?1 projects · ?2 now by the clock that leases go by
 select w.*, coalesce(r.active, 0) as active
 from workers w
 left join (select worker, count(*) as active from running group by worker) r on r.worker = w.incarnation

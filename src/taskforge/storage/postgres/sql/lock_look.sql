@@ -1,0 +1,2 @@
+-- Whoever bridges a silence does so alone, and sees what those before it did.
+select one from taskforge.looks for update

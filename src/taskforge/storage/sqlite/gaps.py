@@ -1,0 +1,51 @@
+"""Silences in which nobody could look at the file (disk full, machine frozen, nobody there): they are nobody's death."""
+
+import logging
+from uuid import UUID
+
+from taskforge.storage.sqlite.codec import span
+from taskforge.storage.sqlite.keeper import sql
+from taskforge.storage.sqlite.transaction import Transaction
+
+logger = logging.getLogger("taskforge.storage")
+
+
+def look(transaction: Transaction, rhythm: float | None) -> None:
+    """Note that somebody looks; a silence before it is bridged first."""
+    bridge(transaction)
+    promised = None if rhythm is None else span(rhythm)
+    transaction.execute("update looks set at = ?, wall = ?, rhythm = ?", (transaction.steady, transaction.now, promised))
+
+
+def is_silent(transaction: Transaction, heard: int | None) -> bool:
+    """Whether a worker last heard of at this time, and everybody else, was silent for longer than was promised."""
+    at, _, rhythm = _last(transaction)
+    return rhythm is not None and abs(transaction.steady - max(at, heard or 0)) > rhythm
+
+
+def bridge(transaction: Transaction, incarnation: UUID | None = None) -> None:
+    """As bridge.sql of PostgreSQL says. The clock that leases go by is never stepped here, unless it is a test's; the wall's, by
+    which timeouts and heartbeats are kept, may have been since the last look. `incarnation`: who asks, which may run nothing."""
+    at, wall, rhythm = _last(transaction)
+    if rhythm is None:
+        return
+    now, steady = transaction.now, transaction.steady
+    seen = at if at > steady else max(at, transaction.execute(sql("last_renewal"), (steady,)).fetchone()[0] or 0)
+    stepped = (now - wall) - (steady - at)
+    silence, step = (value if abs(value) > rhythm else 0 for value in (steady - seen, stepped))
+    if not silence and not step:
+        return
+    kept = 0
+    if silence:
+        asking = None if incarnation is None else incarnation.bytes
+        rows = transaction.execute(sql("bridge_leases"), (seen, steady, now, asking)).fetchall()
+        kept = sum(alive for (alive,) in rows)
+    transaction.execute(sql("bridge_claims"), (now, silence, step, wall, wall + seen - at))
+    transaction.execute("update looks set at = ?, wall = ?", (steady, now))
+    if kept:
+        logger.warning("nobody could look at the store for a while: %d leases of before go on", kept)
+
+
+def _last(transaction: Transaction) -> tuple[int, int, int | None]:
+    row: tuple[int, int, int | None] = transaction.execute("select at, wall, rhythm from looks").fetchone()
+    return row
