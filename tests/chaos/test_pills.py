@@ -47,17 +47,19 @@ async def _r10(tmp_path: Path, store: dict[str, str], seconds: float, figure: Fi
                 hogs += [handle.id for handle in await fleet.function("hog").enqueue_many([(2.5 * LEASE,), (2.5 * LEASE,)])]
                 await fleet.enqueue("work", *good[GOOD // 2 :])
                 async with asyncio.timeout(90):
-                    while await _unsettled(fleet, set(pills), set(hogs)):
+                    crashing = {pill for pill, kind in pills.items() if kind != "careful"}
+                    while await _unsettled(fleet, crashing, set(hogs)):
                         await asyncio.sleep(0.1)
                 assert await fleet.drained()
         starts = Counter(UUID(line["job"]) for line in fleet.history.lines("start"))
         for pill in await jobs(engine, set(pills)):
             kind = pills[pill.id]
-            if kind == "careful":
-                assert pill.error is not None
-                assert (pill.status, pill.error.type, starts[pill.id]) == ("failed", "InvalidArguments", 0)
-                continue
             executions = await engine.executions([FIRST_PROJECT], pill.id)
+            if kind == "careful":
+                # Its arguments may fit the handlers of a deploy that is under way: it waits for an hour, in nobody's way.
+                assert (pill.queue, pill.status.is_final, starts[pill.id]) == ("pills", False, 0)
+                assert any("do not fit" in (one.reason or "") for one in executions), executions
+                continue
             crashed = [one for one in executions if one.error is not None and one.error.type == "WorkerCrashed"]
             assert (pill.queue, pill.origin_queue, len(crashed)) == ("dead", "pills", CRASHES), kind
             # Fewer starts than crashes: another pill may kill the worker before this one's turn comes.
@@ -71,7 +73,7 @@ async def _r10(tmp_path: Path, store: dict[str, str], seconds: float, figure: Fi
         where = fleet.label
         figure(
             f"R10 {where}: {len(pills)} pills (segfault, exit, out of memory: dead-lettered after "
-            f"{CRASHES} crashes each; bad payload: failed at once), good jobs not done {bound(len(fleet.acknowledged))}, "
+            f"{CRASHES} crashes each; bad payload: waits unspent), good jobs not done {bound(len(fleet.acknowledged))}, "
             f"{len(again)} of them ran again, {len(hogs)} GIL hogs of {2.5 * LEASE:g} s on a lease of {LEASE:g} s rescued "
             f"{bound(len(hogs))}, {time.monotonic() - started:.0f} s"
         )

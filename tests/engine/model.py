@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from taskforge.domain.changes import End, Erase, JobChange, Place, Remove, Standing, note_on, plan
+from taskforge.domain.changes import AskToStop, End, Erase, JobChange, Place, Remove, Standing, note_on, plan
 from taskforge.domain.errors import Conflict, TaskForgeError
 from taskforge.domain.ids import epoch_of, fence_of, job_of
 from taskforge.domain.job import JobStatus, NewJob
@@ -16,11 +16,13 @@ from taskforge.domain.outcome import (
     Ending,
     Fail,
     HandBack,
+    Misfit,
     Retry,
     Skip,
     Snooze,
     Succeed,
     Transition,
+    park_seconds,
 )
 from taskforge.domain.queue import QueueSettings
 
@@ -67,7 +69,11 @@ class ModelJob:
     claims: int = 0  # so many epochs were given out
     due: datetime | None = None
     origin: str | None = None
-    skipped: set[str] = field(default_factory=set)
+    skipped: set[str | tuple[str, datetime]] = field(default_factory=set)  # workers, and lives of workers that it does not fit
+    misfit_at: datetime | None = None
+    parked: bool = False
+    buried: str | None = None
+    cancel_reason: str | None = None
     worker: str = ""
     cancel_requested: bool = False
     claimed_at: datetime | None = None
@@ -110,7 +116,8 @@ class ModelJob:
             "expires_at": self.expires,
             "completed_at": self.completed_at,
             "result": self.result,
-            "reason": self.reason,
+            "reason": self.reason if self.status.is_final else self.buried,
+            "payload_erased": self.payload is None,
             "origin_queue": self.origin,
             "cancel_requested": self.cancel_requested,
             "progress": self.progress,
@@ -182,7 +189,7 @@ class Model:
     def _stand(self, job: ModelJob, due: datetime | None) -> None:
         if due is not None and due > self.now:
             job.status, job.due = S, due
-            job.skipped = set()
+            job.skipped, job.misfit_at = set(), None
         else:
             job.status, job.due = P, None
 
@@ -194,6 +201,9 @@ class Model:
         subscribed = job.queue not in targets if worker.queues is None else job.queue in worker.queues
         return queue.is_active and subscribed and (worker.types is None or job.job_type in worker.types)
 
+    def skips(self, name: str, job: ModelJob) -> bool:
+        return name in job.skipped or (name, self.workers[name].registered_at) in job.skipped
+
     def claim(self, name: str, limit: int) -> list[Answer] | str:
         worker = self.workers[name]
         if worker.lease_until <= self.now:
@@ -203,7 +213,7 @@ class Model:
         able = [
             job
             for job in self.jobs.values()
-            if job.status is P and not job.is_late(self.now) and name not in job.skipped and self.may_take(worker, job)
+            if job.status is P and not job.is_late(self.now) and not self.skips(name, job) and self.may_take(worker, job)
         ]
         able.sort(key=lambda job: (-self.queues[job.queue].priority, -job.priority, job.turn, job.position))
         grants, states = self._grants(limit)
@@ -242,6 +252,7 @@ class Model:
         beat = settings.heartbeat_timeout_seconds
         job.beat_by = None if beat is None else self.after(beat)
         job.started, job.progress, job.cancel_requested, job.ended_unclaimed = False, None, False, False
+        job.cancel_reason = None
         return (job.fence, job.queue, job.attempt, job.max_attempts, job.crashes, job.priority, job.payload or b"null")
 
     # --- Finish ---
@@ -275,6 +286,9 @@ class Model:
         if lapsed and self.why_lapsed(job) is None:
             return (fence, False)
         attempt, epoch = job.attempt, job.claims
+        if isinstance(transition, Misfit):
+            waited = None if job.misfit_at is None else (self.now - job.misfit_at).total_seconds()
+            transition = transition.after(waited)
         match transition:
             case Succeed(result):
                 self._end(job, OK, None)
@@ -283,11 +297,15 @@ class Model:
                 self._end(job, F, reason)
                 ended = ("failed", reason)
             case Cancel(reason):
+                reason = job.cancel_reason or reason
                 self._end(job, C, reason)
                 ended = ("cancelled", reason)
-            case Retry(delay, _, crashed):
+            case Retry(delay, _, crashed, misfit):
                 job.crashes += crashed
+                since = job.misfit_at
                 self._again(job, delay)
+                if misfit:
+                    job.misfit_at, job.skipped = since, set()
                 ended = ("retry_scheduled", None)
             case Snooze(delay, reason):
                 job.attempt -= 1
@@ -302,8 +320,15 @@ class Model:
                 job.status = P
                 job.skipped.add(job.worker)
                 ended = ("cancelled", reason)
+            case Misfit():
+                reason = transition.reason
+                job.attempt -= 1
+                job.status, job.misfit_at = P, job.misfit_at or self.now
+                job.skipped.add((job.worker, self.workers[job.worker].registered_at))
+                ended = ("cancelled", reason)
             case DeadLetter(_, _, reason):
                 self._bury(job)
+                job.buried = reason
                 ended = ("dead_letter", reason)
         job.cancel_requested = False
         job.progress = job.progress if isinstance(transition, Ending) else None
@@ -324,7 +349,7 @@ class Model:
         job.queue, job.attempt, job.crashes = target, 0, 0
         job.max_attempts = self.queues[target].settings.max_attempts
         job.deadline = job.expires = None
-        job.skipped = set()
+        job.skipped, job.misfit_at = set(), None
         self._again(job, 0.0)
         self._release(job)
 
@@ -385,6 +410,9 @@ class Model:
         due = sorted((job for job in self.jobs.values() if job.status is S and job.due and job.due <= self.now), key=_by_due)
         for position, job in enumerate(due[:limit]):
             job.status, job.due, job.turn, job.position = P, None, self.now, position
+            if job.misfit_at is None or park_seconds((self.now - job.misfit_at).total_seconds()) <= 0:
+                job.skipped = set()
+            job.parked = False
         return len(due[:limit])
 
     def expire(self) -> int:
@@ -396,6 +424,9 @@ class Model:
                 late = job.deadline is not None and job.deadline <= self.now
                 self._expire(job, "deadline passed" if late else "expired")
             elif job.status is P and job.skipped and self._skipped_by_all(job):
+                if job.misfit_at is not None:
+                    self._park(job, (self.now - job.misfit_at).total_seconds())
+                    continue
                 self._expire(job, "skipped by every able worker")
             else:
                 continue
@@ -404,7 +435,20 @@ class Model:
 
     def _skipped_by_all(self, job: ModelJob) -> bool:
         able = {name for name, worker in self.workers.items() if worker.lease_until > self.now and self.may_take(worker, job)}
-        return bool(able) and able <= job.skipped
+        return bool(able) and all(self.skips(name, job) for name in able)
+
+    def _park(self, job: ModelJob, waited: float) -> None:
+        if park_seconds(waited) > 0:
+            job.status, job.parked, job.due = S, True, self.after(park_seconds(waited))
+        else:
+            job.skipped = set()
+
+    def register(self, name: str, worker: ModelWorker) -> None:
+        """A new life of a worker: whatever waits for one that it fits is offered to it."""
+        self.workers[name] = worker
+        for job in self.jobs.values():
+            if job.status is S and job.parked and (worker.types is None or job.job_type in worker.types) and job.due:
+                job.due = min(job.due, self.now)
 
     def _expire(self, job: ModelJob, reason: str) -> None:
         self._end(job, F, reason)
@@ -426,6 +470,7 @@ class Model:
             crashes=job.crashes,
             origin_queue=job.origin,
             cancel_requested=job.cancel_requested,
+            payload_erased=job.payload is None,
         )
         try:
             move = plan(change, standing)
@@ -447,8 +492,8 @@ class Model:
             case Remove():
                 del self.jobs[job.id]
                 self.idempotent = {key: kept for key, kept in self.idempotent.items() if kept[0] != job.id}
-            case _:
-                job.cancel_requested = True
+            case AskToStop(reason):
+                job.cancel_requested, job.cancel_reason = True, job.cancel_reason or reason
 
     def _place(self, job: ModelJob, move: Place) -> None:
         final = job.status.is_final
@@ -460,15 +505,17 @@ class Model:
         job.max_attempts = job.own_budget if move.max_attempts is None else move.max_attempts
         job.payload = job.payload if move.payload is None else move.payload
         job.origin = None if move.clear_origin else job.origin
-        job.skipped = set()
+        job.buried = None if move.clear_origin else job.buried
+        job.skipped, job.misfit_at = set(), None
         if final:
             job.deadline = None if job.deadline is not None and job.deadline <= self.now else job.deadline
             job.expires = None if job.expires is not None and job.expires <= self.now else job.expires
             job.completed_at = job.reason = job.result = job.progress = None
             job.ended_unclaimed = False
-        if move.at is not None:
+        if move.at is not None or (job.parked and job.status is S):
             job.turn, job.position = self.now, 0
             self._stand(job, self._moment(move.at))
+        job.parked = False
 
     # --- Reading ---
 

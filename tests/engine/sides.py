@@ -99,7 +99,10 @@ class Side:
 
     def seen(self, fields: dict[str, Any]) -> dict[str, object]:
         fields["queue_id"] = None
-        fields["worker"] = self.names.get(fields["worker"], fields["worker"])
+        # By its turn, which is the moment with the job's place in its batch behind.
+        fields["updated_at"] = fields["updated_at"].replace(microsecond=fields["updated_at"].microsecond // 1_000 * 1_000)
+        for name in ("worker", "worker_id"):
+            fields[name] = self.names.get(fields[name], fields[name])
         for name in ("payload", "result"):
             fields[name] = None if fields[name] is None else bytes(fields[name])
         return fields

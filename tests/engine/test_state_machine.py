@@ -62,6 +62,8 @@ LIVING: list[o.Transition] = [
     o.Snooze(4.0, "later"),
     o.HandBack("stopping"),
     o.Skip("not mine"),
+    o.Misfit(ERROR, o.Retry(3.0, ERROR, misfit=True)),
+    o.Misfit(ERROR, o.Fail(ERROR, "no attempts left")),
     o.DeadLetter(DEAD, ERROR, "no attempts left"),
 ]
 ENDINGS: list[o.Transition] = [o.Succeed(b'{"ok":true}'), o.Succeed(None), o.Fail(ERROR, "no luck"), o.Cancel("not wanted")]
@@ -110,7 +112,7 @@ class EnginesAgree(RuleBasedStateMachine):
 
     def _register(self, name: str, options: dict[str, Any]) -> None:
         until, now = self.model.after(LEASE), self.model.now
-        self.model.workers[name] = ModelWorker(options.get("types"), options.get("queues"), until, LEASE, now)
+        self.model.register(name, ModelWorker(options.get("types"), options.get("queues"), until, LEASE, now))
 
     def _each(self, call: Callable[[Side], Any]) -> list[Any]:
         async def both() -> list[Any]:
@@ -293,7 +295,8 @@ class EnginesAgree(RuleBasedStateMachine):
         assert self.model.finish(fence, decided[0], lapsed=True) is None
 
     def expire(self) -> None:
-        self._tick(self.dice.choice([0, 0, 4, 8]))
+        # Now and then so long that what waits for a handler that fits has waited long enough.
+        self._tick(self.dice.choice([0, 0, 0, 4, 4, 8, 8, 1_900]))
         expired = self.model.expire()
         self.done["expired"] += expired
         self._agree(expired, lambda side: side.engine.expire(100))

@@ -10,6 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
 
+from msgspec import UNSET
+
 from taskforge.domain.changes import Changed, JobChange
 from taskforge.domain.ids import job_of
 from taskforge.domain.job import Claimed, Inserted, Job, JobStatus, NewJob, Refused, error_info, new_job
@@ -84,7 +86,7 @@ class World:
         return await self.engine.insert(project, jobs)
 
     async def enqueue(
-        self, queue: str = "default", job_type: str = "work", payload: Any = None, project: int = FIRST_PROJECT, **options: Any
+        self, queue: str = "default", job_type: str = "work", payload: Any = UNSET, project: int = FIRST_PROJECT, **options: Any
     ) -> UUID:
         [answer] = await self.insert(new_job(queue, job_type, payload, **options), project=project)
         assert isinstance(answer, Inserted), answer

@@ -35,21 +35,22 @@ OUTCOMES = [
     o.DeadlinePassed(),
     o.LeaseRanOut("w"),
     o.LeaseRanOut("w", o.MOST_UNEXPLAINED),
+    o.MisfitOutcome(ERROR),
 ]
 SPENDING = (o.Failure, o.TimedOut, o.HeartbeatMissed, o.Crashed, o.RetryAfter)
 
 # What follows each outcome, in the order of OUTCOMES.
-S, F, C, R, Z, H, K, D = o.Succeed, o.Fail, o.Cancel, o.Retry, o.Snooze, o.HandBack, o.Skip, o.DeadLetter
+S, F, C, R, Z, H, K, D, M = o.Succeed, o.Fail, o.Cancel, o.Retry, o.Snooze, o.HandBack, o.Skip, o.DeadLetter, o.Misfit
 TABLE = [
-    ("first try", FIRST, PLAIN, [S, R, R, R, R, R, F, Z, C, K, H, F, H, R]),
-    ("first try, dead letters", FIRST, WITH_DEAD_LETTERS, [S, R, R, R, R, R, F, Z, C, K, H, F, H, R]),
-    ("last try", LAST, PLAIN, [S, F, F, F, F, F, F, Z, C, K, H, F, H, F]),
-    ("last try, dead letters", LAST, WITH_DEAD_LETTERS, [S, D, D, D, D, D, F, Z, C, K, H, F, H, D]),
-    ("third crash", CRASHED_TWICE, PLAIN, [S, R, R, R, F, R, F, Z, C, K, H, F, H, F]),
-    ("third crash, dead letters", CRASHED_TWICE, WITH_DEAD_LETTERS, [S, R, R, R, D, R, F, Z, C, K, H, F, H, D]),
-    ("asked to stop", ASKED_TO_STOP, WITH_DEAD_LETTERS, [S, C, C, C, C, C, F, C, C, C, C, F, C, C]),
-    ("past its deadline", TOO_LATE, WITH_DEAD_LETTERS, [S, F, F, F, F, F, F, F, C, F, F, F, F, F]),
-    ("out of epochs", WORN_OUT, WITH_DEAD_LETTERS, [S, F, F, F, F, F, F, F, C, F, F, F, F, F]),
+    ("first try", FIRST, PLAIN, [S, R, R, R, R, R, F, Z, C, K, H, F, H, R, M]),
+    ("first try, dead letters", FIRST, WITH_DEAD_LETTERS, [S, R, R, R, R, R, F, Z, C, K, H, F, H, R, M]),
+    ("last try", LAST, PLAIN, [S, F, F, F, F, F, F, Z, C, K, H, F, H, F, M]),
+    ("last try, dead letters", LAST, WITH_DEAD_LETTERS, [S, D, D, D, D, D, F, Z, C, K, H, F, H, D, M]),
+    ("third crash", CRASHED_TWICE, PLAIN, [S, R, R, R, F, R, F, Z, C, K, H, F, H, F, M]),
+    ("third crash, dead letters", CRASHED_TWICE, WITH_DEAD_LETTERS, [S, R, R, R, D, R, F, Z, C, K, H, F, H, D, M]),
+    ("asked to stop", ASKED_TO_STOP, WITH_DEAD_LETTERS, [S, C, C, C, C, C, F, C, C, C, C, F, C, C, C]),
+    ("past its deadline", TOO_LATE, WITH_DEAD_LETTERS, [S, F, F, F, F, F, F, F, C, F, F, F, F, F, F]),
+    ("out of epochs", WORN_OUT, WITH_DEAD_LETTERS, [S, F, F, F, F, F, F, F, C, F, F, F, F, F, F]),
 ]
 
 
@@ -67,6 +68,21 @@ def test_what_follows_an_outcome(job: o.Attempt, policy: QueueSettings, outcome:
 
 def test_the_table_covers_every_outcome() -> None:
     assert {type(outcome) for outcome in OUTCOMES} == set(o.Outcome.__args__)
+
+
+def test_arguments_that_do_not_fit_fail_like_any_other_once_they_have_waited_long_enough() -> None:
+    waits = o.decide(FIRST, o.MisfitOutcome(ERROR), PLAIN, 0.5)
+    assert isinstance(waits, o.Misfit)
+    assert waits.after(None) is waits
+    assert waits.after(o.MISFIT_SECONDS - 1) is waits
+    assert waits.after(o.MISFIT_SECONDS) == o.Retry(1.0, ERROR, misfit=True)
+    last = o.decide(LAST, o.MisfitOutcome(ERROR), WITH_DEAD_LETTERS, 0.5)
+    assert isinstance(last, o.Misfit)
+    assert last.then == o.DeadLetter(DEAD, ERROR, "no attempts left after 3")
+
+
+def test_a_job_that_fits_nobody_is_looked_at_ever_more_rarely_and_never_beyond_its_time() -> None:
+    assert [o.park_seconds(waited) for waited in (0, 4, 60, 1_000, 3_000, 3_600, 4_000)] == [5, 5, 60, 1_000, 600, 0, -400]
 
 
 def test_details_travel_with_the_decision() -> None:

@@ -1,3 +1,5 @@
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -96,11 +98,20 @@ def test_jitter_stays_within_its_share_of_the_delay(policy: RetryPolicy, attempt
     base = RetryPolicy(policy.delay, policy.most, policy.multiplier, 0.0).wait(attempt, 0.5)
     waited = policy.wait(attempt, chance)
     assert waited >= 0
-    assert base * (1 - policy.jitter) - 1e-6 <= waited <= base * (1 + policy.jitter) + 1e-6
-    assert base <= policy.most
+    # At the cap the share lies below it, and is as wide as one around the middle.
+    least = base * (1 - policy.jitter) / (1 + policy.jitter)
+    assert least - 1e-6 <= waited <= base * (1 + policy.jitter) + 1e-6
+    assert waited <= policy.most
 
 
 def test_jitter_also_spreads_what_waits_the_longest_time() -> None:
     waits = {RetryPolicy().wait(50, chance / 10) for chance in range(10)}
     assert len(waits) == 10
-    assert max(waits) > 300
+    assert min(waits) == pytest.approx(200)
+    assert max(waits) <= 300
+
+
+def test_no_second_is_crowded_when_all_wait_the_longest_time() -> None:
+    """R15: no bucket of a second holds more than three times the window's mean."""
+    buckets = Counter(int(RetryPolicy().wait(50, chance / 5_000)) for chance in range(5_000))
+    assert max(buckets.values()) <= 3 * 5_000 / (max(buckets) - min(buckets) + 1)

@@ -140,7 +140,7 @@ async def test_arguments_only_by_name_with_and_without_defaults(forge: TaskForge
             await report.enqueue(1, 2)  # type: ignore[misc]
 
 
-async def test_a_payload_that_does_not_fit_is_never_retried(forge: TaskForge) -> None:
+async def test_a_payload_that_does_not_fit_waits_for_a_handler_that_it_fits_and_fails_in_the_end(forge: TaskForge) -> None:
     called: list[int] = []
 
     @forge.job(max_attempts=5)
@@ -151,8 +151,14 @@ async def test_a_payload_that_does_not_fit_is_never_retried(forge: TaskForge) ->
         for payload in ({"number": "text"}, {"number": 1, "more": 2}, {}, [1], None):
             await forge.insert(new_job("default", "careful", payload))
         jobs = await box.run()
+        assert [(job.status, job.attempt_count, job.error) for job in jobs] == [("pending", 0, None)] * 5
+        await box.advance(3_600)
+        for _ in range(5):
+            await box.run()
+            await box.advance(300)
+        jobs = box.jobs()
     assert called == []
-    assert {(job.status, job.error.type) for job in jobs if job.error} == {("failed", "InvalidArguments")}
+    assert {(job.status, job.attempt_count, job.error and job.error.type) for job in jobs} == {("failed", 5, "InvalidArguments")}
     assert len(jobs) == 5
 
 

@@ -12,7 +12,7 @@ from taskforge.api.views import Time
 from taskforge.domain import rules
 from taskforge.domain.audit import Note
 from taskforge.domain.errors import Invalid, TaskForgeError
-from taskforge.domain.job import Alike, Inserted, NewJob, Refused, new_job
+from taskforge.domain.job import NO_PAYLOAD, Alike, Inserted, NewJob, Refused, new_job
 from taskforge.domain.queue import MAX_PAYLOAD_BYTES
 from taskforge.domain.tenancy import Project
 
@@ -26,7 +26,7 @@ class NewJobBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_onl
 
     queue: str
     job_type: str
-    payload: Any = None
+    payload: Any = {}
     priority: int = 0
     max_attempts: int | None = None
     scheduled_for: Time | None = None
@@ -49,7 +49,7 @@ class NewJobBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_onl
 class StoredBody(NewJobBody, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """The same as it is decoded: the payload stays the bytes that came, checked and stored without being written anew."""
 
-    payload: msgspec.Raw = msgspec.Raw(b"null")
+    payload: msgspec.Raw = msgspec.Raw(NO_PAYLOAD)
 
 
 class PlainBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True, gc=False):
@@ -57,7 +57,7 @@ class PlainBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True, gc=Fals
 
     queue: str
     job_type: str
-    payload: msgspec.Raw = msgspec.Raw(b"null")
+    payload: msgspec.Raw = msgspec.Raw(NO_PAYLOAD)
     priority: int = 0
 
 

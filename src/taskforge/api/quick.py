@@ -72,7 +72,7 @@ async def heartbeat(caller: Caller, _project: str | None, body: bytes, _key: str
     sample = Sample(given.cpu_percent, given.memory_bytes, given.healthy, given.stopping, given.stuck_slots, given.blocking)
     check_sample(sample)
     renewed = await caller.backend.desk.heartbeat(caller.principal, given.incarnation, given.lease_seconds, sample)
-    return wire.HeartbeatAnswer(drain=renewed.drain, cancelled=renewed.cancelled)
+    return wire.HeartbeatAnswer(drain=renewed.drain, cancelled=renewed.cancelled, cancel_reasons=renewed.cancel_reasons)
 
 
 async def claim(caller: Caller, _project: str | None, body: bytes, _key: str | None) -> wire.ClaimAnswer:

@@ -62,6 +62,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     max_attempts: int
     crash_count: int
     payload: Json
+    payload_erased: bool
     redacted: bool
     created_at: Time
     updated_at: Time
@@ -255,6 +256,7 @@ def job_view(job: Job, projects: dict[int, str], *, open_payload: bool) -> JobVi
         max_attempts=job.max_attempts,
         crash_count=job.crash_count,
         payload=job.payload if open_payload else None,
+        payload_erased=job.payload_erased,
         redacted=not open_payload,
         created_at=job.created_at,
         updated_at=job.updated_at,

@@ -43,7 +43,7 @@ def heartbeat(incarnation: UUID, lease_seconds: float, sample: Sample) -> Reques
 
     def read(answer: bytes) -> Renewed:
         found = _heartbeat(answer)
-        return Renewed(found.drain, found.cancelled)
+        return Renewed(found.drain, found.cancelled, cancel_reasons=found.cancel_reasons)
 
     # A renewal that takes longer than the lease is none.
     return _call("heartbeat", body, read, seconds=max(1.0, lease_seconds / 3))

@@ -30,6 +30,7 @@ class JobShape(msgspec.Struct, kw_only=True):
     created_at: datetime
     updated_at: datetime
     payload: msgspec.Raw = NULL
+    payload_erased: bool = False
     redacted: bool = False
     scheduled_for: datetime | None = None
     timeout_at: datetime | None = None
@@ -58,7 +59,8 @@ class JobShape(msgspec.Struct, kw_only=True):
         fields = msgspec.structs.asdict(self)
         del fields["redacted"], fields["worker_incarnation"]
         requires = "" if bytes(self.requires) == b"null" else bytes(self.requires).decode()
-        fields |= {"payload": None if self.redacted else self.payload.copy(), "result": raw(self.result), "requires": requires}
+        payload = None if self.redacted or self.payload_erased else self.payload.copy()
+        fields |= {"payload": payload, "result": raw(self.result), "requires": requires}
         return Job(project=0, epoch=0, worker=self.worker_incarnation, **fields)
 
 

@@ -6,8 +6,9 @@ from uuid import UUID
 import msgspec
 
 from taskforge.domain import rules
-from taskforge.domain.errors import Conflict, Invalid
-from taskforge.domain.job import ErrorInfo, JobStatus, When, error_info
+from taskforge.domain.errors import Conflict, Invalid, TaskForgeError
+from taskforge.domain.job import ErrorInfo, JobStatus, When, error_info, payload_refusal
+from taskforge.domain.queue import Queue
 
 # --- The verbs -------------------------------------------------------------------------------------------------------------------
 
@@ -49,6 +50,8 @@ class ExpireJob(msgspec.Struct, frozen=True):
     reason: str
 
 
+MAX_REASON = 1_000
+SKIPPED_BY_ALL = "skipped by every able worker"
 JobChange = CancelJob | RetryJob | EditJob | RedriveJob | DeleteJob | ErasePayload | ExpireJob
 
 
@@ -101,6 +104,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     crashes: int
     origin_queue: str | None
     cancel_requested: bool = False
+    payload_erased: bool = False
 
 
 class Changed(msgspec.Struct, frozen=True):
@@ -128,6 +132,7 @@ def plan(change: JobChange, job: Standing) -> Move:
     waits = job.status in (JobStatus.PENDING, JobStatus.SCHEDULED)
     match change:
         case CancelJob(reason):
+            reason = rules.storable(reason)[:MAX_REASON]
             if waits:
                 return End(JobStatus.CANCELLED, reason)
             if job.status is JobStatus.PROCESSING:
@@ -135,11 +140,12 @@ def plan(change: JobChange, job: Standing) -> Move:
             raise _refusal(job, "cannot be cancelled", "only unfinished jobs can")
         case ExpireJob(reason):
             if waits:
-                return End(JobStatus.FAILED, reason, error_info("Expired", f"the job did not start: {reason}"))
+                return End(JobStatus.FAILED, reason, _why_not_started(reason))
             raise _refusal(job, "cannot expire", "only pending and scheduled jobs do")
         case RetryJob(attempts):
             if job.status not in (JobStatus.FAILED, JobStatus.CANCELLED):
                 raise _refusal(job, "cannot be retried", "only failed and cancelled jobs can")
+            _check_payload_there(job)
             left = job.max_attempts - job.attempt
             budget = job.attempt + (attempts or max(1, left))
             return Place(queue=job.queue, priority=job.priority, attempt=job.attempt, max_attempts=budget, crashes=0, at=0.0)
@@ -160,6 +166,7 @@ def plan(change: JobChange, job: Standing) -> Move:
                 raise Conflict(f"job {job.job} was never dead-lettered; only dead-lettered jobs can be redriven")
             if not waits and job.status is not JobStatus.FAILED:
                 raise _refusal(job, "cannot be redriven", "only pending, scheduled and failed jobs can")
+            _check_payload_there(job)
             return Place(
                 queue=job.origin_queue,
                 priority=job.priority,
@@ -190,6 +197,34 @@ def note_on(change: JobChange, job: Standing, move: Move) -> str | None:
     if isinstance(move, AskToStop):
         return "already asked to stop" if job.cancel_requested else "asked to stop"
     return None
+
+
+def brings_payload(move: Place, job: Standing) -> bool:
+    """Whether a payload gets into the queue by this move: a new one, or another queue's."""
+    return move.payload is not None or move.queue != job.queue
+
+
+def check_payload_fits(move: Place, queue: Queue, size: int) -> None:
+    """Dead letters are not asked: a job that cannot be kept where it belongs must not be lost for that."""
+    refused = payload_refusal(size, queue)
+    if refused is None:
+        return
+    if move.payload is not None:
+        raise refused
+    limit, problem = queue.settings.payload_limit_bytes, f"{queue.name!r} does not take a payload of {size:,} bytes"
+    error: TaskForgeError = Invalid("queue", problem, f"its payload_limit_bytes is {limit:,}")
+    raise Conflict(str(error)) if move.clear_origin else error
+
+
+def _check_payload_there(job: Standing) -> None:
+    if job.payload_erased:
+        raise Conflict(f"the payload of job {job.job} was erased; it cannot be run again")
+
+
+def _why_not_started(reason: str) -> ErrorInfo:
+    if reason == SKIPPED_BY_ALL:
+        return error_info("SkippedByAll", "every worker that could take the job has skipped it")
+    return error_info("Expired", f"the job did not start: {reason}")
 
 
 def _refusal(job: Standing, what: str, rule: str) -> Conflict:

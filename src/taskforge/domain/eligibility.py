@@ -22,6 +22,7 @@ class Hindrance(enum.StrEnum):
     DRAINING = "draining"
     SKIPPED = "skipped"
     STUCK = "stuck"
+    MISFIT = "misfit"
     BUSY = "busy"
 
 

@@ -12,6 +12,7 @@ from taskforge.domain.durations import span
 from taskforge.domain.eligibility import Hindrance
 from taskforge.domain.job import Job, JobStatus
 from taskforge.domain.limiter import Bucket, BucketState, foresee
+from taskforge.domain.outcome import MISFIT_SECONDS
 from taskforge.domain.queue import Queue
 from taskforge.domain.worker import Worker, WorkerStatus
 
@@ -29,11 +30,13 @@ _SHORT = {
     Hindrance.DRAINING: "draining",
     Hindrance.SKIPPED: "whose handler skipped it",
     Hindrance.STUCK: "whose slots are held by handlers that did not end",
+    Hindrance.MISFIT: "whose handler its arguments do not fit",
     Hindrance.BUSY: "busy",
 }
 _ABLE = (None, Hindrance.BUSY)
 # But for how they stand just now.
-_WILLING = (None, Hindrance.BUSY, Hindrance.STUCK, Hindrance.SKIPPED, Hindrance.DRAINING, Hindrance.UNHEALTHY)
+_WILLING = (None, Hindrance.BUSY, Hindrance.STUCK, Hindrance.SKIPPED, Hindrance.MISFIT, Hindrance.DRAINING, Hindrance.UNHEALTHY)
+_UNWILLING = {Hindrance.SKIPPED, Hindrance.MISFIT}
 
 
 class Rate(msgspec.Struct, frozen=True):
@@ -58,7 +61,9 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     running: int = 0  # jobs of its queue, where it limits them
     rate: Rate | None = None
     until: datetime | None = None  # start by, or fail
-    skipped: frozenset[UUID] = frozenset()  # workers whose handlers would not take it
+    skipped: frozenset[UUID] = frozenset()  # workers whose handlers would not take it, incarnations whose handlers it does not fit
+    misfit_at: datetime | None = None  # when its arguments first fitted no handler
+    misfit: str | None = None  # and what the last worker said of that
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -133,7 +138,10 @@ def _processing(job: Job, online: Sequence[Worker], now: datetime) -> Explanatio
 
 def _scheduled(job: Job, queue: Queue, online: Sequence[Verdict], standing: Standing, now: datetime) -> Explanation:
     candidates = _candidates(job, queue, online, standing)
-    later = [*_paused(queue), *(one for one in _without_worker(job, queue, candidates) if one.code != "busy")]
+    unfit = _fits_nobody(standing, candidates)
+    if unfit is not None:
+        return Explanation(job.id, job.status, (unfit, *_paused(queue)), _listed(candidates), len(online))
+    later = [*_paused(queue), *(one for one in _without_worker(job, queue, standing, candidates) if one.code != "busy")]
     due = job.scheduled_for
     left = 0.0 if due is None else (due - now).total_seconds()
     if left < -OVERDUE_SECONDS:
@@ -152,7 +160,7 @@ def _pending(job: Job, queue: Queue, online: Sequence[Verdict], standing: Standi
     reasons = [
         *_time_is_over(standing, now),
         *_paused(queue),
-        *_without_worker(job, queue, candidates),
+        *_without_worker(job, queue, standing, candidates),
         *_limited(queue, standing, now),
         *_behind(standing),
     ]
@@ -209,6 +217,8 @@ def hindrance_now(worker: Worker, skipped: Collection[UUID]) -> Hindrance | None
     """What keeps a worker that may take a job from it just now."""
     if worker.id in skipped:
         return Hindrance.SKIPPED
+    if worker.incarnation in skipped:
+        return Hindrance.MISFIT
     if worker.drains:
         return Hindrance.DRAINING
     is_full = worker.active_jobs + worker.stuck_slots >= worker.max_concurrent_jobs
@@ -243,7 +253,17 @@ def _paused(queue: Queue) -> list[Reason]:
     return [] if queue.is_active else [Reason("paused", f"queue {queue.name!r} is paused")]
 
 
-def _without_worker(job: Job, queue: Queue, candidates: Sequence[Candidate]) -> list[Reason]:
+def _fits_nobody(standing: Standing, candidates: Sequence[Candidate]) -> Reason | None:
+    """Whether no worker that is there has a handler that its arguments fit, and it waits for one."""
+    willing = {one.hindrance for one in candidates if one.hindrance in _WILLING}
+    if standing.misfit_at is None or Hindrance.MISFIT not in willing or not willing <= _UNWILLING:
+        return None
+    until = standing.misfit_at + timedelta(seconds=MISFIT_SECONDS)
+    text = f"its arguments fit no worker that is there ({standing.misfit}): it waits for one that they do, as after a deploy"
+    return Reason("misfit", f"{text}, until {until:%H:%M:%S} UTC, and may fail then", until)
+
+
+def _without_worker(job: Job, queue: Queue, standing: Standing, candidates: Sequence[Candidate]) -> list[Reason]:
     if not candidates:
         return [Reason("no_worker", "no worker of its project is online")]
     able = [one for one in candidates if one.hindrance in _ABLE]
@@ -252,6 +272,9 @@ def _without_worker(job: Job, queue: Queue, candidates: Sequence[Candidate]) -> 
             return []
         taken, slots = sum(one.active_jobs for one in able), sum(one.max_concurrent_jobs for one in able)
         return [Reason("busy", f"every worker that may take it is busy: {taken:,} of {slots:,} slots are taken")]
+    unfit = _fits_nobody(standing, candidates)
+    if unfit is not None:
+        return [unfit]
     if {one.hindrance for one in candidates if one.hindrance in _WILLING} == {Hindrance.SKIPPED}:
         fails = ": it is about to fail" if queue.is_active else ""
         return [Reason("skipped", f"every worker that could take it has skipped it{fails}")]

@@ -104,6 +104,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return hashlib.sha256(msgspec.json.encode(body) + self.payload).digest()
 
 
+NO_PAYLOAD = b"{}"
 LARGE_CALL = 200
 """So many jobs gain nothing by sharing a statement with other calls, and lose what is known of jobs that are alike."""
 
@@ -143,7 +144,7 @@ class Alike(Sequence[NewJob]):
 def new_job(
     queue: str,
     job_type: str,
-    payload: Any = None,
+    payload: Any = msgspec.UNSET,
     *,
     priority: int = 0,
     max_attempts: int | None = None,
@@ -159,7 +160,7 @@ def new_job(
     fairness_key: str | None = None,
     trace: str | None = None,
 ) -> NewJob:
-    """Check everything that does not depend on the queue, and encode the payload once."""
+    """Check everything that does not depend on the queue, and encode the payload once. A payload left out is an empty object."""
     rules.text("queue", queue, most=100)
     rules.text("job_type", job_type, most=100)
     rules.integer("priority", priority, 0, 9)
@@ -173,7 +174,7 @@ def new_job(
     return NewJob(
         queue=queue,
         job_type=job_type,
-        payload=rules.json_bytes("payload", payload, most=MAX_PAYLOAD_BYTES),
+        payload=NO_PAYLOAD if payload is msgspec.UNSET else rules.json_bytes("payload", payload, most=MAX_PAYLOAD_BYTES),
         priority=priority,
         max_attempts=max_attempts,
         at=None if at is None else rules.moment("at", at),
@@ -194,12 +195,19 @@ def refusal(job: NewJob, queue: Queue) -> TaskForgeError | None:
     """Why this queue does not take this job, if it does not."""
     if not queue.is_active and not queue.settings.accept_while_paused:
         return QueuePaused(queue.name)
-    limit = queue.settings.payload_limit_bytes
-    if len(job.payload) > limit:
-        return Invalid("payload", f"takes {len(job.payload):,} bytes as JSON", f"queue {queue.name!r} allows {limit:,}")
+    if too_large := payload_refusal(len(job.payload), queue):
+        return too_large
     if job.id is not None and not is_job_id(job.id):
         return Invalid("id", f"{job.id} is not a job id", "use a UUIDv7 whose last 24 bits are zero, or none")
     return None
+
+
+def payload_refusal(size: int, queue: Queue) -> Invalid | None:
+    """Why this queue does not take a payload of so many bytes, if it does not."""
+    limit = queue.settings.payload_limit_bytes
+    if size <= limit:
+        return None
+    return Invalid("payload", f"takes {size:,} bytes as JSON", f"queue {queue.name!r} allows {limit:,} (payload_limit_bytes)")
 
 
 def check_tags(tags: Any) -> tuple[str, ...]:
@@ -259,7 +267,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     max_attempts: int
     epoch: int
     crash_count: int
-    payload: msgspec.Raw | None
+    payload: msgspec.Raw | None  # None: erased, or not for the reader's eyes
     created_at: datetime
     updated_at: datetime  # the latest of the times that are known of where it stands
     scheduled_for: datetime | None = None
@@ -284,6 +292,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     worker_id: UUID | None = None  # whose life that is, as `workers` lists it
     worker_name: str | None = None
     cancel_requested: bool = False
+    payload_erased: bool = False
+
+    @property
+    def is_dead_letter(self) -> bool:
+        """Whether it stands in, or runs from, a dead letter queue: error and reason say why."""
+        return self.origin_queue is not None and not self.status.is_final
 
 
 class Claimed(msgspec.Struct, frozen=True, gc=False):

@@ -17,6 +17,8 @@ HELD_UP = "another job held the event loop of its worker"
 LEASE_RAN_OUT = "its worker's lease ran out"
 """Why a job was given back whose worker fell silent, and nobody knows why; such losses are counted by it."""
 MOST_UNEXPLAINED = 10  # losses of one job that nobody can explain; from the next on each counts as a crash
+MISFIT_SECONDS = 3_600.0  # so long a job waits for a handler that its arguments fit
+FIRST_PARK_SECONDS = 5.0
 
 # --- What a handler, or the lack of one, reports -------------------------------------------------------------------------------
 
@@ -75,6 +77,12 @@ class SkipOutcome(msgspec.Struct, frozen=True):
     reason: str = "skipped"
 
 
+class MisfitOutcome(msgspec.Struct, frozen=True):
+    """The job's arguments do not fit this worker's handler; they may fit another's, as while a deploy is under way."""
+
+    error: ErrorInfo
+
+
 class HandBackOutcome(msgspec.Struct, frozen=True):
     """The worker stops before the job could end."""
 
@@ -96,6 +104,7 @@ Unsuccessful = (
     | SnoozeFor
     | CancelOutcome
     | SkipOutcome
+    | MisfitOutcome
     | HandBackOutcome
     | DeadlinePassed
 )
@@ -121,6 +130,7 @@ class Retry(msgspec.Struct, frozen=True):
     delay: float
     error: ErrorInfo
     crashed: bool = False
+    misfit: bool = False  # its arguments fitted no handler for too long: the next one that they do not fit waits no more
 
 
 class Snooze(msgspec.Struct, frozen=True):
@@ -136,13 +146,28 @@ class Skip(msgspec.Struct, frozen=True):
     reason: str
 
 
+class Misfit(msgspec.Struct, frozen=True):
+    """To other workers; while its arguments fit no handler, it waits for those to come. `then`: once it has waited long enough."""
+
+    error: ErrorInfo
+    then: "Retry | DeadLetter | Fail"
+
+    @property
+    def reason(self) -> str:
+        return reason_text(f"its arguments do not fit this worker's handler: {self.error.message}")
+
+    def after(self, waited: float | None) -> "Transition":
+        """What follows for a job whose arguments first did not fit so many seconds ago; None: they do not just now."""
+        return self.then if waited is not None and waited >= MISFIT_SECONDS else self
+
+
 class DeadLetter(msgspec.Struct, frozen=True):
     queue: UUID
     error: ErrorInfo
     reason: str
 
 
-Transition = Succeed | Fail | Cancel | Retry | Snooze | HandBack | Skip | DeadLetter
+Transition = Succeed | Fail | Cancel | Retry | Snooze | HandBack | Skip | Misfit | DeadLetter
 """Succeed, Fail and Cancel end the job; the others let it live on under a new epoch."""
 
 Ending = Succeed | Fail | Cancel
@@ -224,6 +249,9 @@ def _choose(job: Attempt, outcome: Unsuccessful, policy: QueueSettings, chance: 
             return Cancel(reason_text(reason))
         case SkipOutcome(reason):
             return Skip(reason_text(reason))
+        case MisfitOutcome(error):
+            then = _again(job, error, policy, policy.retry_policy.wait(job.attempt, chance))
+            return Misfit(error, msgspec.structs.replace(then, misfit=True) if isinstance(then, Retry) else then)
         case HandBackOutcome(reason):
             return HandBack(reason_text(reason))
         case DeadlinePassed():
@@ -237,13 +265,21 @@ def reason_text(reason: str) -> str:
     return rules.storable(reason)[:MAX_REASON]
 
 
-def _again(job: Attempt, error: ErrorInfo, policy: QueueSettings, delay: float, *, crashed: bool = False) -> Transition:
+def park_seconds(waited: float) -> float:
+    """How long a job whose arguments fit no worker that is there is out of the way of claims before it is offered again. A worker
+    that registers has it offered at once; what else may help (a capability, an assignment) is looked for ever more rarely."""
+    return min(MISFIT_SECONDS - waited, max(FIRST_PARK_SECONDS, waited))
+
+
+def _again(
+    job: Attempt, error: ErrorInfo, policy: QueueSettings, delay: float, *, crashed: bool = False
+) -> Retry | DeadLetter | Fail:
     if job.attempt >= job.max_attempts:
         return _exhausted(policy, error, f"no attempts left after {job.attempt}")
     return Retry(delay, error, crashed)
 
 
-def _exhausted(policy: QueueSettings, error: ErrorInfo, reason: str) -> Transition:
+def _exhausted(policy: QueueSettings, error: ErrorInfo, reason: str) -> DeadLetter | Fail:
     if policy.dead_letter_queue_id is not None:
         return DeadLetter(policy.dead_letter_queue_id, error, reason)
     return Fail(error, reason)

@@ -7,7 +7,7 @@ import msgspec
 
 
 class RetryPolicy(msgspec.Struct, frozen=True):
-    """Exponential backoff: delay × multiplier^(attempt - 1), capped, then spread by jitter."""
+    """Exponential backoff: delay × multiplier^(attempt - 1), spread by jitter, never longer than `most`."""
 
     delay: float = 1.0
     most: float = 300.0
@@ -17,13 +17,13 @@ class RetryPolicy(msgspec.Struct, frozen=True):
     def wait(self, attempt: int, chance: float) -> float:
         """Seconds until the next try after `attempt` failed; `chance` in [0, 1) is the caller's random draw.
 
-        Jitter moves the delay by up to ± its share, also at the cap: retries that all wait the longest time would otherwise
-        come back together.
+        Jitter moves the delay by up to ± its share. Where that would reach beyond the longest delay, it takes a share twice as wide
+        below it instead: retries that all wait the longest time must not come back together either.
         """
         # The exponent is bounded because a multiplier of 100 overflows a float after 155 attempts; the cap has long won by then.
         grown = self.delay * self.multiplier ** min(attempt - 1, 150)
-        base = min(self.most, grown)
-        return base * (1 + self.jitter * (2 * chance - 1))
+        middle = min(grown, self.most / (1 + self.jitter))
+        return min(self.most, middle * (1 + self.jitter * (2 * chance - 1)))
 
 
 STORE_AWAY = RetryPolicy(delay=0.1, most=2.0, jitter=0.3)

@@ -71,6 +71,7 @@ class Heartbeat(Body, frozen=True, kw_only=True, omit_defaults=True):
 class HeartbeatAnswer(Answer, frozen=True, kw_only=True):
     drain: bool
     cancelled: tuple[UUID, ...] = ()
+    cancel_reasons: dict[UUID, str] = {}
 
 
 class Deregister(Body, frozen=True, kw_only=True, omit_defaults=True):

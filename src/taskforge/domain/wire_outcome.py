@@ -16,6 +16,7 @@ from taskforge.domain.outcome import (
     HandBackOutcome,
     HeartbeatMissed,
     LeaseRanOut,
+    MisfitOutcome,
     Outcome,
     RetryAfter,
     SkipOutcome,
@@ -68,6 +69,10 @@ class WireSkip(WireOutcome, frozen=True, tag="skip"):
     reason: str = "skipped"
 
 
+class WireMisfit(WireOutcome, frozen=True, tag="misfit"):
+    error: ErrorInfo
+
+
 class WireHandBack(WireOutcome, frozen=True, tag="hand_back"):
     reason: str = "handed back"
 
@@ -90,6 +95,7 @@ AnyWireOutcome = (
     | WireSnooze
     | WireCancel
     | WireSkip
+    | WireMisfit
     | WireHandBack
     | WireCrashed
     | WireDeadline
@@ -118,6 +124,8 @@ def outcome_of(wire: AnyWireOutcome) -> Outcome:
             return CancelOutcome(reason)
         case WireSkip(reason):
             return SkipOutcome(reason)
+        case WireMisfit(error):
+            return MisfitOutcome(_bounded(error))
         case WireHandBack(reason):
             return HandBackOutcome(reason)
         case WireCrashed(worker):
@@ -148,6 +156,8 @@ def wire_of(outcome: Outcome) -> AnyWireOutcome:
             return WireCancel(reason_text(reason))
         case SkipOutcome(reason):
             return WireSkip(reason_text(reason))
+        case MisfitOutcome(error):
+            return WireMisfit(error)
         case HandBackOutcome(reason):
             return WireHandBack(reason_text(reason))
         case Crashed(worker):

@@ -63,6 +63,7 @@ class Renewed(msgspec.Struct, frozen=True):
     drain: bool
     cancelled: tuple[UUID, ...] = ()
     slots: int | None = None  # how many jobs it may run from now on; None: as many as before
+    cancel_reasons: dict[UUID, str] = {}  # what whoever asked gave as the reason
 
 
 class UpdateWorker(msgspec.Struct, frozen=True, kw_only=True):

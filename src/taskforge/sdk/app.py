@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from taskforge.domain.changes import CancelJob, Changed, JobChange
+from taskforge.domain.changes import CancelJob, Changed, JobChange, RedriveJob
 from taskforge.domain.errors import Invalid, NotFound
 from taskforge.domain.explanation import Explanation
 from taskforge.domain.job import Inserted, NewJob, Refused
@@ -193,11 +193,15 @@ class TaskForge:
         return await engine.explain([engine.home], id_of(job))
 
     async def wait(self, job: UUID | str) -> StoredJob:
-        """The job once it has ended."""
+        """The job once it has ended, or is in its dead letter queue."""
         return await self._connections.wait(id_of(job))
 
     async def cancel(self, job: UUID | str, reason: str = "cancelled by request") -> Changed:
         return await self.change(job, CancelJob(reason))
+
+    async def redrive(self, job: UUID | str) -> Changed:
+        """Send a dead-lettered job back to where it came from, with a fresh budget."""
+        return await self.change(job, RedriveJob())
 
     async def change(self, job: UUID | str, verb: JobChange) -> Changed:
         job = id_of(job)

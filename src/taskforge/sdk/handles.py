@@ -19,12 +19,18 @@ LONGEST_WAIT_SECONDS = 0.25
 
 
 class JobFailed(TaskForgeError):
-    """The job ended without a result; `job` tells all that is known."""
+    """The job ended without a result, or was moved to its dead letter queue; `job` tells all that is known."""
 
     def __init__(self, job: Job) -> None:
         error = f"{job.error.type}: {job.error.message}" if job.error is not None else job.reason or job.status
-        super().__init__(f"job {job.id} ({job.job_type}) {job.status}: {error}")
+        what = f"is in dead letter queue {job.queue!r}" if job.is_dead_letter else job.status
+        super().__init__(f"job {job.id} ({job.job_type}) {what}: {error}")
         self.job = job
+
+
+def has_ended(job: Job) -> bool:
+    """Whether whoever waits for its result need wait no longer. A dead letter has failed; it may be redriven another day."""
+    return job.status.is_final or job.is_dead_letter
 
 
 class Waiter:
@@ -66,7 +72,7 @@ class Waiter:
                 return
             for identifier in asked & self._waiting.keys():
                 job = found.get(identifier)
-                if job is None or job.status.is_final:
+                if job is None or has_ended(job):
                     future = self._waiting.pop(identifier)
                     self._pace = FIRST_LOOK_SECONDS
                     if job is None:
@@ -121,8 +127,8 @@ class JobHandle(Generic[R]):
         return await self._forge.explain(self.id)  # type: ignore[no-any-return]
 
     async def result(self, timeout: float | None = None) -> R:
-        """Wait for the job to end and return what its handler returned. Raises `JobFailed` or TimeoutError, and `Invalid` for a
-        result that is not of the type that the handler declares."""
+        """Wait for the job to end and return what its handler returned. Raises `JobFailed`, also once it is in its dead letter
+        queue, or TimeoutError, and `Invalid` for a result that is not of the type that the handler declares."""
         job = await self._ended(timeout)
         if job.status is not JobStatus.SUCCEEDED:
             raise JobFailed(job)
@@ -139,7 +145,7 @@ class JobHandle(Generic[R]):
         started = time.monotonic()
         if timeout is not None and timeout <= 0:  # one look, for which a timeout would leave no time
             job = await self.job()
-            if job.status.is_final:
+            if has_ended(job):
                 return job
             raise TimeoutError(f"job {self.id} has not ended")
         try:
@@ -147,6 +153,10 @@ class JobHandle(Generic[R]):
                 return await self._forge.wait(self.id)  # type: ignore[no-any-return]
         except TimeoutError:
             raise TimeoutError(f"job {self.id} has not ended after {time.monotonic() - started:.1f} s") from None
+
+    async def redrive(self) -> None:
+        """Send the job back from its dead letter queue to where it came from, with a fresh budget."""
+        await self._forge.redrive(self.id)
 
     async def cancel(self, reason: str = "cancelled by request") -> None:
         await self._forge.cancel(self.id, reason)

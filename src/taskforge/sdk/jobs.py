@@ -75,7 +75,6 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         job = new_job(
             self.queue or handler.queue,
             handler.job_type,
-            None,
             priority=handler.priority if self.priority is None else int(self.priority),
             max_attempts=handler.max_attempts if self.max_attempts is None else self.max_attempts,
             at=self.at if self.delay is None else self.delay,
@@ -254,7 +253,7 @@ class Job(msgspec.Struct, metaclass=_ByName):
 
     job_type: ClassVar[str] = ""
     queue: ClassVar[str] = "default"
-    priority: ClassVar[int] = Priority.NORMAL
+    priority: ClassVar[int] = 0
     max_attempts: ClassVar[int | None] = None
     max_retries: ClassVar[int | None] = None  # the same, the first attempt not counted
     timeout: ClassVar[float | None] = None

@@ -98,7 +98,7 @@ class InlineWorker:
             self._incarnation = await self._register()
             return
         for fence in answer.cancelled:
-            self._executor.interrupt(fence, "cancel")
+            self._executor.interrupt(fence, "cancel", answer.cancel_reasons.get(fence))
 
     def _lost(self, fences: Sequence[UUID]) -> None:
         for fence in fences:

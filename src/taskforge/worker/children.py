@@ -19,7 +19,7 @@ from uuid import UUID
 import msgspec
 
 from taskforge.domain import rules
-from taskforge.domain.errors import RemoteError, text_of
+from taskforge.domain.errors import Invalid, RemoteError, text_of
 from taskforge.domain.execution import Beat
 from taskforge.domain.job import Claimed
 from taskforge.domain.log import NewLine
@@ -38,6 +38,10 @@ Reference = tuple[str, str]
 
 class ChildDied(Exception):
     """The process ended under the job: killed, out of memory, a crash in native code."""
+
+
+class ArgumentsUnfit(Exception):
+    """They fit the handler here, but not the one that its process has imported since: the code was changed in between."""
 
 
 class Child:
@@ -142,6 +146,8 @@ class Children:
             return msgspec.json.decode(values[0])
         if word == "verdict":
             return unpacked(*values)
+        if word == "unfit":
+            raise ArgumentsUnfit(*values)
         raise RemoteError(*values)
 
     async def _tell(self, child: Child) -> None:
@@ -241,7 +247,10 @@ def _answer(reference: Reference, claimed: Claimed, channel: PipeChannel) -> tup
     token = current.set(running)
     try:
         handler = running.handler = _resolve(reference, claimed.job_type)
-        arguments = handler.decode(claimed.payload)
+        try:
+            arguments = handler.decode(claimed.payload)
+        except Invalid as error:
+            return "unfit", str(error)
         if handler.takes_context:
             arguments = (context_of(running), *arguments)
         try:

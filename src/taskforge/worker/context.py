@@ -31,7 +31,7 @@ class Channel(Protocol):
 class Running:
     """A job in a slot. One per job on the hot path, so it holds little and computes late."""
 
-    __slots__ = ("channel", "claimed", "context", "handler", "started", "stop", "task", "told", "why")
+    __slots__ = ("channel", "claimed", "context", "handler", "reason", "started", "stop", "task", "told", "why")
 
     def __init__(self, claimed: Claimed, channel: Channel) -> None:
         self.claimed = claimed
@@ -40,6 +40,7 @@ class Running:
         self.started = time.monotonic()
         self.task: asyncio.Task[Any] | None = None
         self.why: str | None = None  # why it was told to stop: timeout, cancel, lost, deadline, shutdown
+        self.reason: str | None = None  # the words of whoever cancelled it
         self.told = False  # whether the store was told that it started
         self.stop: Any = None  # how to stop what runs outside the event loop
         self.context: Context | None = None
@@ -92,6 +93,11 @@ class Context:
     def cancelled(self) -> bool:
         """Whether the job should stop: it was cancelled, timed out, or is no longer this worker's."""
         return self._running.why is not None
+
+    @property
+    def cancel_reason(self) -> str | None:
+        """What whoever cancelled the job gave as the reason."""
+        return self._running.reason
 
     def progress(self, fraction: float | None = None, message: str | None = None) -> None:
         """How far the job is, from 0 to 1. Cheap: only the latest is sent, at most a few times a second."""

@@ -21,8 +21,8 @@ from taskforge.domain import rules
 from taskforge.domain.errors import Invalid, text_of
 from taskforge.domain.ids import job_of
 from taskforge.domain.job import Claimed, error_info
-from taskforge.domain.outcome import MAX_RESULT_BYTES, Crashed, FailForGood, Failure, HandBackOutcome, Outcome, Success
-from taskforge.worker.children import ChildDied, Children
+from taskforge.domain.outcome import MAX_RESULT_BYTES, Crashed, Failure, HandBackOutcome, MisfitOutcome, Outcome, Success
+from taskforge.worker.children import ArgumentsUnfit, ChildDied, Children
 from taskforge.worker.context import Channel, Context, Running, context_of, current
 from taskforge.worker.failure_log import FailureLog
 from taskforge.worker.outcomes import meant, raised, said, stopped
@@ -245,8 +245,7 @@ class Executor:
             try:
                 arguments = handler.decode(claimed.payload)
             except Invalid as error:
-                # What does not fit will not fit the next time either.
-                return FailForGood(error_info("InvalidArguments", str(error)))
+                return MisfitOutcome(error_info("InvalidArguments", str(error)))
             if self._middleware:
                 value = await self._through(running, handler, arguments)
             elif handler.kind == "async":
@@ -268,6 +267,8 @@ class Executor:
             return await self._failed(running, error)  # a task that the handler waited for was cancelled, or its own
         except ChildDied as error:
             return stopped(running) if running.why is not None else Crashed(str(error))
+        except ArgumentsUnfit as error:
+            return MisfitOutcome(error_info("InvalidArguments", str(error)))
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is an outcome, not our failure
@@ -336,12 +337,13 @@ class Executor:
 
     # --- Stopping jobs ---
 
-    def interrupt(self, fence: UUID, why: str) -> None:
-        """Stop one job; the first reason stands. Async handlers are cancelled, processes killed, threads asked."""
+    def interrupt(self, fence: UUID, why: str, reason: str | None = None) -> None:
+        """Stop one job; the first to say why counts, `reason` in the words of whoever asked. Async handlers are cancelled,
+        processes killed, threads asked."""
         running = self.running.get(fence)
         if running is None or running.why is not None:
             return
-        running.why = why
+        running.why, running.reason = why, reason
         if running.stop is not None:
             running.stop()
         elif running.task is not None:

@@ -7,12 +7,12 @@ from typing import assert_never
 
 from taskforge.domain.ids import job_of
 from taskforge.domain.job import Claimed
-from taskforge.domain.outcome import Crashed, DeadlinePassed, FailForGood, Failure, Outcome, RetryAfter, TimedOut
+from taskforge.domain.outcome import Crashed, DeadlinePassed, FailForGood, Failure, MisfitOutcome, Outcome, RetryAfter, TimedOut
 
 logger = logging.getLogger("taskforge.worker")
 MOST_A_SECOND = 20
 MOST_CHARACTERS = 300
-Failed = Failure | FailForGood | RetryAfter | TimedOut | Crashed | DeadlinePassed
+Failed = Failure | MisfitOutcome | FailForGood | RetryAfter | TimedOut | Crashed | DeadlinePassed
 
 
 class FailureLog:
@@ -30,6 +30,10 @@ class FailureLog:
             self._untold += 1
             return
         self._told += 1
+        if isinstance(outcome, MisfitOutcome):
+            words = "%s left to other workers: %s (taskforge jobs explain %s)"
+            _warn(words, job.job_type, _in_short(outcome), job_of(job.fence))
+            return
         words = "%s failed, attempt %d of %d: %s (taskforge jobs show %s)"
         _warn(words, job.job_type, job.attempt, job.max_attempts, _in_short(outcome), job_of(job.fence))
 
@@ -50,7 +54,7 @@ def _warn(words: str, *values: object) -> None:
 
 def _in_short(outcome: Failed) -> str:
     match outcome:
-        case Failure(error) | FailForGood(error) | RetryAfter(_, error):
+        case Failure(error) | FailForGood(error) | RetryAfter(_, error) | MisfitOutcome(error):
             return " ".join(f"{error.type}: {error.message}"[:MOST_CHARACTERS].split())
         case TimedOut(seconds):
             return f"it ran longer than its timeout of {seconds:g} s"

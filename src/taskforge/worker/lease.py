@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -33,7 +33,8 @@ from taskforge.worker.survivor import end_children, tell_death
 T = TypeVar("T")
 logger = logging.getLogger("taskforge.worker")
 LOST = 3  # the keeper's exit status when the lease is lost
-WORD_FENCES = 64  # so many in one word that it fits into a pipe in one piece
+WORD_ROOM = 3_900  # so long a word goes through a pipe in one piece
+REASON_CHARACTERS = 500  # of which none takes more than four bytes
 WORD_BYTES = 1 << 16
 LAST_WORDS_SECONDS = 0.5  # to read what a dead worker had said
 RETRY_SECONDS = 0.05
@@ -54,6 +55,7 @@ class Word(msgspec.Struct, frozen=True):
 
     drain: bool = False
     cancelled: tuple[UUID, ...] = ()
+    cancel_reasons: dict[UUID, str] = {}
     lost: str | None = None
 
 
@@ -174,7 +176,7 @@ async def _renew(engine: Engine, charge: Charge, vigil: Vigil) -> bool:
                 answer = await vigil.while_on(engine.renew(charge.incarnation, charge.lease_seconds, sample))
                 if answer is not None:
                     renewed = started
-                    _say(Word(answer.drain, answer.cancelled))
+                    _say(Word(answer.drain, answer.cancelled, answer.cancel_reasons))
         except LeaseLost as error:
             if vigil.death.done():
                 return True
@@ -192,10 +194,25 @@ async def _renew(engine: Engine, charge: Charge, vigil: Vigil) -> bool:
 def _say(word: Word) -> None:
     """Never waits: a worker whose event loop is blocked does not read, and its lease must be renewed all the same. What it
     misses is said again with the next renewal, and a lost lease by the exit status."""
-    for start in range(0, max(1, len(word.cancelled)), WORD_FENCES):
-        part = msgspec.structs.replace(word, cancelled=word.cancelled[start : start + WORD_FENCES])
+    for part in _parts(word):
         with contextlib.suppress(BlockingIOError, BrokenPipeError):
             os.write(sys.stdout.fileno(), msgspec.json.encode(part) + b"\n")
+
+
+def _parts(word: Word) -> Iterator[Word]:
+    """The same in words that go through a pipe in one piece each."""
+    part: dict[UUID, str] = {}
+    room = WORD_ROOM
+    for fence in word.cancelled:
+        reason = word.cancel_reasons.get(fence, "")[:REASON_CHARACTERS]
+        takes = 90 + len(msgspec.json.encode(reason))  # its id stands in both lists
+        if part and takes > room:
+            yield msgspec.structs.replace(
+                word, cancelled=tuple(part), cancel_reasons={key: one for key, one in part.items() if one}
+            )
+            part, room = {}, WORD_ROOM
+        part[fence], room = reason, room - takes
+    yield msgspec.structs.replace(word, cancelled=tuple(part), cancel_reasons={key: one for key, one in part.items() if one})
 
 
 def _sample(process: psutil.Process, health: Health) -> Sample:

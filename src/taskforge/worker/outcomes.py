@@ -48,7 +48,7 @@ def stopped(running: Running) -> Outcome:
         case "deadline":
             return DeadlinePassed()
         case "cancel":
-            return CancelOutcome("cancelled while processing")
+            return CancelOutcome(running.reason or "cancelled while processing")
         case _:
             return HandBackOutcome(f"worker stopped ({running.why})")
 

@@ -211,7 +211,7 @@ class Worker:
         self._kept.set()
         self._draining = word.drain
         for fence in word.cancelled:
-            self.executor.interrupt(fence, "cancel")
+            self.executor.interrupt(fence, "cancel", word.cancel_reasons.get(fence))
 
     def _sent(self) -> None:
         self.executor.freed.set()

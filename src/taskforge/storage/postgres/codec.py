@@ -173,6 +173,7 @@ def job(row: asyncpg.Record, catalog: Catalog) -> Job:
         worker_id=row["worker_id"],
         worker_name=row["worker_name"],
         cancel_requested=row["cancel_requested"],
+        payload_erased=row["payload"] is None,
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any, assert_never
 from uuid import UUID
 
 import asyncpg
+import msgspec
 
 from taskforge.domain.errors import NotFound
 from taskforge.domain.execution import BUCKET_BOUNDS, Beat, ExecutionStatus
@@ -19,6 +20,7 @@ from taskforge.domain.outcome import (
     Finish,
     HandBack,
     Lost,
+    Misfit,
     Retry,
     Skip,
     Snooze,
@@ -46,6 +48,7 @@ class Finisher(Claimer):
         first: dict[UUID, Finish] = {}
         for finish in finishes:
             first.setdefault(finish.fence, finish)
+        await self._settle_misfits(first)
         ending: list[Finish] = []
         living: list[Finish] = []
         for finish in first.values():
@@ -59,6 +62,14 @@ class Finisher(Claimer):
         if (await self.catalog()).has_gates:
             self.signals.send_room()
         return lost
+
+    async def _settle_misfits(self, finishes: dict[UUID, Finish]) -> None:
+        """Those whose arguments have fitted no handler for long enough end as any failure does."""
+        misfits = {fence: one.transition for fence, one in finishes.items() if isinstance(one.transition, Misfit)}
+        if misfits:
+            rows = await self.fetch("whose", list(misfits), self.bound_now())
+            for fence, waited in ((row["fence"], row["misfit_seconds"]) for row in rows):
+                finishes[fence] = msgspec.structs.replace(finishes[fence], transition=misfits[fence].after(waited))
 
     async def _end(self, finishes: list[Finish], *, lapsed: bool) -> list[Lost]:
         results, errors, reasons = [], [], []
@@ -111,9 +122,9 @@ class Finisher(Claimer):
             lost += await self._end(fallen, lapsed=lapsed)
         if not living:
             return lost
-        columns = [self._row(finish, facts, buried) for finish in living]
+        *columns, misfits = map(list, zip(*(self._row(finish, facts, buried) for finish in living), strict=True))
         adaptive = (await self.catalog()).adaptive or None
-        rows = await self.fetch("again", *map(list, zip(*columns, strict=True)), _BOUNDS, self.bound_now(), lapsed, adaptive)
+        rows = await self.fetch("again", *columns, _BOUNDS, self.bound_now(), lapsed, adaptive, misfits)
         if any(not isinstance(finish.transition, Retry | Snooze) or finish.transition.delay <= 0 for finish in living):
             self.look_from_head()
             self.signals.send()
@@ -123,17 +134,17 @@ class Finisher(Claimer):
         """Tell those that are gone from those that are still the caller's, but were asked to stop."""
         if not fences:
             return []
-        asked = {row["fence"] for row in await self.fetch("whose", fences) if row["cancel_requested"]}
+        asked = {row["fence"] for row in await self.fetch("whose", fences, self.bound_now()) if row["cancel_requested"]}
         return [Lost(fence, fence in asked) for fence in fences]
 
     def _row(self, finish: Finish, facts: dict[UUID, asyncpg.Record], buried: dict[UUID, tuple[int, int, int]]) -> tuple[Any, ...]:
         fence, transition = finish.fence, finish.transition
-        status, spent, crashed, skipper = _RELEASED, False, False, None
+        status, spent, crashed, misfit, skipper = _RELEASED, False, False, False, None
         delay: float | None = None
         grave: tuple[int | None, int | None, int | None] = (None, None, None)
         error = reason = None
         match transition:
-            case Retry(wait, info, did_crash):
+            case Retry(wait, info, did_crash, misfit):
                 status, delay, spent, crashed, error = _RETRIED, wait, True, did_crash, codec.error_text(info)
             case Snooze(wait, why):
                 delay, reason = wait, why
@@ -141,6 +152,8 @@ class Finisher(Claimer):
                 reason = why
             case Skip(why):
                 reason, skipper = why, facts[fence]["worker"] if fence in facts else None
+            case Misfit() as unfit:
+                reason, misfit, skipper = unfit.reason, True, facts[fence]["worker"] if fence in facts else None
             case DeadLetter(_, info, why):
                 status, delay, spent = _BURIED, 0.0, True
                 error, reason, grave = codec.error_text(info), why, buried[fence]
@@ -162,12 +175,13 @@ class Finisher(Claimer):
             error,
             reason,
             finish.ran,
+            misfit,
         )
 
     async def _facts(self, finishes: list[Finish]) -> dict[UUID, asyncpg.Record]:
         """What skips and dead letters depend on: who runs the job, and in which lane."""
-        fences = [finish.fence for finish in finishes if isinstance(finish.transition, Skip | DeadLetter)]
-        return {row["fence"]: row for row in await self.fetch("whose", fences)} if fences else {}
+        fences = [finish.fence for finish in finishes if isinstance(finish.transition, Skip | Misfit | DeadLetter)]
+        return {row["fence"]: row for row in await self.fetch("whose", fences, self.bound_now())} if fences else {}
 
     async def _graves(self, finishes: list[Finish], facts: dict[UUID, asyncpg.Record]) -> dict[UUID, tuple[int, int, int]]:
         """For each dead letter whose queue still lives: its lane there, the queue, and its fresh budget."""

@@ -2,15 +2,17 @@
 
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import asyncpg
 
-from taskforge.domain.changes import CancelJob, Changed, ExpireJob, JobChange
+from taskforge.domain.changes import SKIPPED_BY_ALL, CancelJob, Changed, ExpireJob, JobChange
 from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.ids import epoch_of, first_id_at
 from taskforge.domain.outcome import (
     HELD_UP,
     LEASE_RAN_OUT,
+    MISFIT_SECONDS,
     Attempt,
     Crashed,
     DeadlinePassed,
@@ -19,10 +21,11 @@ from taskforge.domain.outcome import (
     LeaseRanOut,
     Outcome,
     TimedOut,
+    park_seconds,
 )
 from taskforge.domain.queue import longest_retention
 from taskforge.domain.worker import FORMER_SECONDS
-from taskforge.storage.catalog import Catalog
+from taskforge.storage.catalog import Catalog, Taker
 from taskforge.storage.engine import Lapsed, Pruned
 from taskforge.storage.postgres import codec, partitions
 from taskforge.storage.postgres.reader import Reader
@@ -37,7 +40,7 @@ class Keeper(Reader):
 
     async def stage(self, limit: int) -> int:
         async with self.connection() as connection:
-            status = await connection.execute(self.sql("stage"), limit, self.bound_now())
+            status = await connection.execute(self.sql("stage"), limit, self.bound_now(), MISFIT_SECONDS)
         staged = _affected(status)
         if staged:
             self.signals.send()
@@ -93,7 +96,9 @@ class Keeper(Reader):
         count += await self._apply(expired, ExpireJob("expired"))
         catalog = await self.newest_catalog()
         skipped = await self._skipped_by_all(catalog, limit)
-        count += await self._apply(skipped, ExpireJob("skipped by every able worker"))
+        unfit = {row["fence"]: park_seconds(row["misfit_seconds"]) for row in skipped if row["misfit_seconds"] is not None}
+        await self._park(unfit)
+        count += await self._apply([row for row in skipped if row["fence"] not in unfit], ExpireJob(SKIPPED_BY_ALL))
         return count + await self.cancel_deleted(catalog, limit)
 
     async def cancel_deleted(self, catalog: Catalog, limit: int) -> int:
@@ -114,17 +119,31 @@ class Keeper(Reader):
         return sum(isinstance(answer, Changed) for answer in answers)
 
     async def _skipped_by_all(self, catalog: Catalog, limit: int) -> list[asyncpg.Record]:
-        rows = await self.fetch("skipped", limit)
+        rows = await self.fetch("skipped", limit, self.bound_now())
         if not rows:
             return []
         takers = [codec.taker(row) for row in await self.fetch("takers", self.bound_now())]
+        able: dict[int, list[Taker]] = {}
         found = []
         for row in rows:
             lane = catalog.lanes.get(row["lane"])
-            able = {taker.worker for taker in takers if lane is not None and catalog.may_take(taker, lane)}
-            if able and able <= set(row["skipped"]):
+            if lane is not None and lane.number not in able:
+                able[lane.number] = [taker for taker in takers if catalog.may_take(taker, lane)]
+            fit, unwilling = able.get(row["lane"]), set(row["skipped"])
+            if fit and all(taker.worker in unwilling or taker.incarnation in unwilling for taker in fit):
                 found.append(row)
         return found
+
+    async def _park(self, unfit: dict[UUID, float]) -> None:
+        """Jobs whose arguments fit no worker that is there wait out of the way of claims, each so many seconds."""
+        parked = {fence: seconds for fence, seconds in unfit.items() if seconds > 0}
+        due = [fence for fence in unfit if fence not in parked]
+        if parked:
+            await self.fetch("park", list(parked), list(parked.values()), self.bound_now())
+        if due:
+            await self.fetch("offer_again", due)
+            self.look_from_head()
+            self.signals.send()
 
     async def fold(self, limit: int) -> int:
         async with self.connection() as connection:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 import asyncpg
+import msgspec
 
 from taskforge.domain.errors import EventsGone, NotFound, nearest
 from taskforge.domain.execution import Execution
@@ -25,7 +26,6 @@ from taskforge.storage.postgres.gates import state_of
 MORE_LOOKS = 2
 NEVER = 2**63 - 1  # a transaction behind every other
 LEAST, MOST = UUID(int=0), UUID(int=2**128 - 1)
-_READY = "select turn, fence, until, skipped from taskforge.ready where fence between $1 and $2"
 _LIVE = {JobStatus.PENDING: "ready", JobStatus.SCHEDULED: "waiting", JobStatus.PROCESSING: "running"}
 
 
@@ -35,10 +35,21 @@ class Seen(NamedTuple):
     job: Job
     queue: Queue
     given: list[Verdict]
-    row: asyncpg.Record | None  # in ready
+    row: asyncpg.Record | None  # in ready or waiting
     ahead: int  # jobs of its queue that go first
     elsewhere: int  # and of others
     now: datetime
+
+    @property
+    def is_ready(self) -> bool:
+        return self.row is not None and self.row["turn"] is not None
+
+    @property
+    def standing(self) -> Standing:
+        """As far as one look tells."""
+        if self.row is None:
+            return Standing()
+        return Standing(skipped=frozenset(self.row["skipped"] or ()), misfit_at=self.row["misfit_at"], misfit=self.row["misfit"])
 
 
 class Reader(Assigner):
@@ -95,10 +106,10 @@ class Reader(Assigner):
     async def explain(self, projects: Sequence[int], job: UUID) -> Explanation:
         seen = await self._look(projects, job)
         for _ in range(MORE_LOOKS):
-            if seen.row is not None or seen.job.status is not JobStatus.PENDING:
+            if seen.is_ready or seen.job.status is not JobStatus.PENDING:
                 break
             seen = await self._look(projects, job)  # it moved between one statement and the next
-        standing = Standing() if seen.row is None else await self._standing(seen, seen.row)
+        standing = await self._standing(seen, seen.row) if seen.is_ready and seen.row is not None else seen.standing
         return explain(seen.job, seen.queue, seen.given, standing, seen.now)
 
     async def _look(self, projects: Sequence[int], job: UUID) -> Seen:
@@ -111,8 +122,8 @@ class Reader(Assigner):
             queue, lane = catalog.place_of(found[job])
             listed = await connection.fetch(self.sql("workers"), [found[job].project], self.bound_now())
             given = verdicts(catalog, lane, [codec.worker(worker, worker["now"], self.heartbeat_timeout) for worker in listed])
-            row = await connection.fetchrow(self.in_schema(_READY), job, last_fence_of(job))
-            if row is not None and lane is not None:
+            row = await connection.fetchrow(self.sql("stands"), job, last_fence_of(job))
+            if row is not None and row["turn"] is not None and lane is not None:
                 rows = await connection.fetch(self.sql("occupied"), rivals(catalog, lane))
                 occupied, skipped = [one["number"] for one in rows], row["skipped"] or ()
                 before = lanes_before(catalog, lane, occupied, given, skipped)
@@ -130,14 +141,14 @@ class Reader(Assigner):
             running = gate["running"]
             if settings.bucket is not None:
                 rate = Rate.seen(settings.bucket, state_of(gate), gate["now"], seen.ahead)
-        return Standing(
+        return msgspec.structs.replace(
+            seen.standing,
             ready_seconds=max(0.0, seen.now.timestamp() - row["turn"] / 1e6),
             ahead=seen.ahead,
             elsewhere=seen.elsewhere,
             running=running,
             rate=rate,
             until=row["until"],
-            skipped=frozenset(row["skipped"] or ()),
         )
 
     async def events(self, after: str | None, limit: int) -> Events:

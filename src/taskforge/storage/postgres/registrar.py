@@ -190,6 +190,7 @@ class Registrar(Steward):
                 )
             except asyncpg.ForeignKeyViolationError:
                 raise NotFound("project", str(project)) from None
+            await connection.execute(self.sql("unpark"), project, worker.types, self.bound_now())
         return Registered(uuid_from_int(identity.int), incarnation)
 
     async def renew(self, incarnation: UUID, lease_seconds: float, sample: Sample) -> Renewed:
@@ -201,7 +202,10 @@ class Registrar(Steward):
             rows = await self.fetch("renew", incarnation, *numbers, self.bound_now(), *state, True)
         if not rows:
             raise await self.lost(incarnation)
-        return Renewed(rows[0]["drain"], tuple(rows[0]["cancelled"]), rows[0]["slots"])
+        row = rows[0]
+        asked = dict(zip(row["cancelled"], row["reasons"], strict=True))
+        reasons = {fence: reason for fence, reason in asked.items() if reason}
+        return Renewed(row["drain"], tuple(asked), row["slots"], reasons)
 
     async def deregister(
         self,

@@ -21,7 +21,9 @@ from taskforge.domain.changes import (
     Place,
     Remove,
     Standing,
+    brings_payload,
     check_change,
+    check_payload_fits,
     note_on,
     plan,
 )
@@ -143,7 +145,7 @@ class Steward(Finisher):
         """Moves that nothing can refuse any more, all of a kind at once."""
         now = self.bound_now()
         ends = [_ending(job, move, now) for job, move in moves if isinstance(move, End)]
-        stops = [(job.place["fence"],) for job, move in moves if isinstance(move, AskToStop)]
+        stops = [(job.place["fence"], move.reason) for job, move in moves if isinstance(move, AskToStop)]
         erased = [(job.facts["id"], now) for job, move in moves if isinstance(move, Erase)]
         removed = [job.facts for job, move in moves if isinstance(move, Remove)]
         for name, rows in (("end_waiting", ends), ("ask_to_stop", stops), ("erase", erased)):
@@ -156,6 +158,10 @@ class Steward(Finisher):
     async def _place(self, connection: Connection, catalog: Catalog, job: Located, move: Place) -> JobStatus:
         facts, place, final = job.facts, job.place, job.standing.status.is_final
         queue = catalog.queue_named(facts["project"], move.queue)
+        if brings_payload(move, job.standing):
+            kept = move.payload is None
+            size = await connection.fetchval(self.sql("payload_bytes"), facts["id"]) if kept else len(move.payload or b"")
+            check_payload_fits(move, queue, size)
         lane = await self._lane(connection, catalog, (queue.number, facts["job_type"], move.priority, facts["requires"] or ""))
         keyed = False if final else place["keyed"]
         if final and facts["unique_key"] is not None:
@@ -180,7 +186,8 @@ class Steward(Finisher):
             self.bound_now(),
         )
         assert times is not None
-        stays = move.at is None
+        # What waits for a handler that fits gets another chance by any change.
+        stays = move.at is None and not place.get("parked")
         waits = await connection.fetchval(
             self.sql("place"),
             fence,
@@ -265,4 +272,5 @@ def _standing(facts: asyncpg.Record, status: JobStatus, place: asyncpg.Record, c
         crashes=place["crashes"],
         origin_queue=None if origin is None else catalog.queues[origin].name,
         cancel_requested=bool(place.get("cancel_requested")),
+        payload_erased=facts["erased"],
     )

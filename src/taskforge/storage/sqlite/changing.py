@@ -17,7 +17,9 @@ from taskforge.domain.changes import (
     Place,
     Remove,
     Standing,
+    brings_payload,
     check_change,
+    check_payload_fits,
     note_on,
     plan,
 )
@@ -69,6 +71,7 @@ def _change_one(transaction: Transaction, projects: Sequence[int], job: UUID, wa
         crashes=row["crashes"],
         origin_queue=None if origin is None else catalog.queues[origin].name,
         cancel_requested=bool(row["cancel_requested"]),
+        payload_erased=row["payload"] is None,
     )
     move = plan(wanted, standing)
     status = _carry_out(transaction, row, standing, move)
@@ -87,8 +90,8 @@ def _carry_out(transaction: Transaction, row: Any, standing: Standing, move: Mov
         case End(status, reason, error):
             end(transaction, [Waiter(row["fence"], codec.JOB_CODE[status], reason, codec.error_text(error))])
             return status
-        case AskToStop():
-            transaction.execute("update running set cancel_requested = 1 where fence = ?", (row["fence"],))
+        case AskToStop(reason):
+            transaction.execute(sql("ask_to_stop"), (reason, row["fence"]))
             return JobStatus.PROCESSING
         case Place():
             return _place(transaction, row, standing, move)
@@ -108,6 +111,8 @@ def _carry_out(transaction: Transaction, row: Any, standing: Standing, move: Mov
 def _place(transaction: Transaction, row: Any, standing: Standing, move: Place) -> JobStatus:
     """Everything that can refuse the move comes before the first write: a refusal must leave no trace."""
     queue = transaction.keeper.current().queue_named(row["project"], move.queue)
+    if brings_payload(move, standing):
+        check_payload_fits(move, queue, len((row["payload"] or "").encode() if move.payload is None else move.payload))
     keyed = row["keyed"]
     if standing.status.is_final and row["unique_key"] is not None:
         _take_unique_key(transaction, row)
@@ -125,17 +130,17 @@ def _place(transaction: Transaction, row: Any, standing: Standing, move: Place) 
     due: int | None = codec.at(move.at, now)
     turn: int = now
     waits = due is not None and due > now
-    if move.at is None and not standing.status.is_final:
+    if move.at is None and not standing.status.is_final and row["parked"] is None:
         # Where it stood, even if its time has come by now: staging moves it, in the order of times.
         due, turn = row["due"], row["turn"]
         waits = due is not None
     budget = row["max_attempts"] if move.max_attempts is None else move.max_attempts
     if waits:
-        values = (fence, row["project"], lane, move.attempt, budget, move.crashes, keyed, due, until)
+        values = (fence, row["project"], lane, move.attempt, budget, move.crashes, keyed, due, until, None)
         transaction.execute(sql("add_waiting"), values)
         return JobStatus.SCHEDULED
     transaction.execute(
-        sql("put_ready"), (lane, turn, fence, row["project"], move.attempt, budget, move.crashes, keyed, until, None)
+        sql("put_ready"), (lane, turn, fence, row["project"], move.attempt, budget, move.crashes, keyed, until, None, None)
     )
     transaction.wakes = True
     return JobStatus.PENDING
@@ -148,13 +153,17 @@ def _rewrite(transaction: Transaction, row: Any, standing: Standing, move: Place
         deadline, expires = (None if time is not None and time <= now else time for time in (deadline, expires))
     payload = row["payload"] if move.payload is None else move.payload.decode()
     origin = None if move.clear_origin else row["origin_queue"]
-    after = (queue, move.priority, payload, origin, deadline, expires)
-    before = (row["queue"], row["priority"], row["payload"], row["origin_queue"], row["deadline"], row["expires_at"])
+    buried = (None, None) if move.clear_origin else (row["buried_reason"], row["buried_error"])
+    after = (queue, move.priority, payload, origin, deadline, expires, *buried)
+    before = tuple(row[name] for name in _REWRITTEN)
     # Most retries change none of them, and a row that is written anew is a page that is written anew. When they were made tells
     # the job's turn; of an edit only the facts do.
     if after != before or not standing.status.is_final:
         transaction.execute(sql("rewrite"), (*after, now, row["id"]))
     return deadline, expires
+
+
+_REWRITTEN = ("queue", "priority", "payload", "origin_queue", "deadline", "expires_at", "buried_reason", "buried_error")
 
 
 def _take_unique_key(transaction: Transaction, row: Any) -> None:

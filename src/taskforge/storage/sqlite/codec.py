@@ -214,6 +214,7 @@ def job(row: Sequence[Any], catalog: Catalog) -> Job:
         worker_id=maybe_uuid(value["worker_id"]),
         worker_name=value["worker_name"],
         cancel_requested=bool(value["cancel_requested"]),
+        payload_erased=value["payload"] is None,
     )
 
 

@@ -232,9 +232,9 @@ class Enqueuer:
         self._tags.extend((self._project, tag, stored) for tag in job.tags)
         until, keyed = codec.earlier(deadline, expires), int(job.unique_key is not None)
         if due is not None and due > now:
-            self._waiting.append((fence, self._project, kind.lane, 0, kind.budget, 0, keyed, due, until))
+            self._waiting.append((fence, self._project, kind.lane, 0, kind.budget, 0, keyed, due, until, None))
         else:
-            self._ready.append((kind.lane, now + index, fence, self._project, 0, kind.budget, 0, keyed, until, None))
+            self._ready.append((kind.lane, now + index, fence, self._project, 0, kind.budget, 0, keyed, until, None, None))
 
     def _write(self) -> None:
         transaction = self._transaction

@@ -8,11 +8,24 @@ import msgspec
 from taskforge.domain.errors import NotFound
 from taskforge.domain.execution import ExecutionStatus
 from taskforge.domain.job import JobStatus
-from taskforge.domain.outcome import Cancel, DeadLetter, Fail, Finish, HandBack, Lost, Retry, Skip, Snooze, Succeed, Transition
+from taskforge.domain.outcome import (
+    Cancel,
+    DeadLetter,
+    Fail,
+    Finish,
+    HandBack,
+    Lost,
+    Misfit,
+    Retry,
+    Skip,
+    Snooze,
+    Succeed,
+    Transition,
+)
 from taskforge.domain.queue import Queue
 from taskforge.storage.catalog import Lane
 from taskforge.storage.sqlite import codec
-from taskforge.storage.sqlite.codec import Row, span
+from taskforge.storage.sqlite.codec import SECOND, Row, span
 from taskforge.storage.sqlite.keeper import sql
 from taskforge.storage.sqlite.ledger import Ledger, Run
 from taskforge.storage.sqlite.transaction import Transaction
@@ -63,6 +76,7 @@ class Finisher:
         wanted: dict[bytes, Finish] = {}
         for one in finishes:
             wanted.setdefault(one.fence.bytes, one)  # a fence given twice counts once
+        self._settle_misfits(wanted)
         # In the order of their keys: neighbours in `running` and `finished` are then touched together.
         fences = sorted(wanted)
         arguments = (b"".join(fences), codec.positions(len(fences)))
@@ -90,6 +104,15 @@ class Finisher:
             self._live_on(living, rows)
         self._write()
         return [Lost(one.fence) for one in wanted.values()] + refused
+
+    def _settle_misfits(self, wanted: dict[bytes, Finish]) -> None:
+        """Those whose arguments have fitted no handler for long enough end as any failure does."""
+        for fence, one in wanted.items():
+            if isinstance(one.transition, Misfit):
+                row = self._transaction.execute("select misfit_at from running where fence = ?", (fence,)).fetchone()
+                since = None if row is None else row[0]
+                after = one.transition.after(None if since is None else (self._now - since) / SECOND)
+                wanted[fence] = msgspec.structs.replace(one, transition=after)
 
     # --- Endings ---
 
@@ -177,12 +200,13 @@ class Finisher:
 
     def _live_on_one(self, one: Finish, row: Row, numbers: Row) -> None:
         fence, lane, worker, turn, claimed_at, _, _, keyed = row
-        project, attempt, max_attempts, crashes, deadline, skipped = numbers
-        status, delay, spent, error, reason = _RELEASED, None, attempt - 1, None, None
+        project, attempt, max_attempts, crashes, deadline, skipped, misfit_at = numbers
+        status, delay, spent, error, reason, misfit = _RELEASED, None, attempt - 1, None, None, False
         match one.transition:
-            case Retry(wait, info, crashed):
+            case Retry(wait, info, crashed, misfit):
                 status, delay, spent, error = _RETRIED, wait, attempt, codec.error_text(info)
                 crashes += crashed
+                skipped = None if misfit else skipped
             case Snooze(wait, why):
                 delay, reason = wait, why
             case HandBack(why):
@@ -190,6 +214,9 @@ class Finisher:
             case Skip(why):
                 reason = why
                 skipped = self._with_skipper(skipped, worker)
+            case Misfit() as unfit:
+                reason, misfit_at = unfit.reason, misfit_at or self._now
+                skipped = self._with_unfit(skipped, worker)
             case DeadLetter(target, info, why):
                 grave = self._grave(project, target)
                 if grave is None:
@@ -197,9 +224,9 @@ class Finisher:
                     self._end(one, row, Fail(info, f"{why}; its dead letter queue is gone"))
                     return
                 status, delay, error, reason = _BURIED, 0.0, codec.error_text(info), why
-                lane = self._bury(fence, lane, grave, keyed=keyed)
+                lane = self._bury(fence, lane, grave, why, error, keyed=keyed)
                 spent, max_attempts, crashes, keyed = 0, grave.settings.max_attempts, 0, 0
-                deadline = skipped = None
+                deadline = skipped = misfit_at = None
             case Succeed() | Fail() | Cancel():
                 raise AssertionError(one.transition)
             case _:
@@ -215,10 +242,13 @@ class Finisher:
         # After the first start only the deadline counts as the time to start by.
         if delay is not None and delay > 0:
             due = self._now + span(delay)
-            self._waiting.append((following, project, lane, spent, max_attempts, crashes, keyed, due, deadline))
+            since = misfit_at if misfit else None
+            self._waiting.append((following, project, lane, spent, max_attempts, crashes, keyed, due, deadline, since))
         else:
             stands = turn if delay is None else self._now + len(self._ready)
-            self._ready.append((lane, stands, following, project, spent, max_attempts, crashes, keyed, deadline, skipped))
+            self._ready.append(
+                (lane, stands, following, project, spent, max_attempts, crashes, keyed, deadline, skipped, misfit_at)
+            )
 
     def _with_skipper(self, skipped: str | None, incarnation: bytes) -> str | None:
         row = self._transaction.execute("select id from workers where incarnation = ?", (incarnation,)).fetchone()
@@ -226,17 +256,24 @@ class Finisher:
             return skipped
         return codec.json([*(codec.texts(skipped) or ()), row[0].hex()])
 
+    def _with_unfit(self, skipped: str | None, incarnation: bytes) -> str:
+        """Incarnations: the next one may have another handler. Those that are gone are forgotten, or the list would only grow."""
+        known = codec.texts(skipped) or ()
+        arguments = (bytes.fromhex("".join(known)), codec.positions(len(known)), self._transaction.steady)
+        gone = {one.hex() for (one,) in self._transaction.execute(sql("gone_incarnations"), arguments)} if known else ()
+        return codec.json([*(one for one in known if one not in gone), incarnation.hex()])
+
     def _grave(self, project: int, target: Any) -> Queue | None:
         try:
             return self._catalog.queue_with_id(project, target)
         except NotFound:
             return None
 
-    def _bury(self, fence: bytes, number: int, grave: Queue, *, keyed: int) -> int:
+    def _bury(self, fence: bytes, number: int, grave: Queue, reason: str, error: str | None, *, keyed: int) -> int:
         """Change the facts of a dead letter and return its lane."""
         lane: Lane = self._catalog.lanes[number]
         job = codec.job_bytes(fence)
-        self._transaction.execute(sql("bury"), (grave.number, job))
+        self._transaction.execute(sql("bury"), (grave.number, job, reason, error))
         if keyed:
             self._released.append(job)
         return self._transaction.keeper.lane((grave.number, lane.job_type, lane.priority, lane.requires))

@@ -4,6 +4,8 @@ import sqlite3
 from collections.abc import Sequence
 from uuid import UUID
 
+import msgspec
+
 from taskforge.domain.errors import EventsGone, NotFound
 from taskforge.domain.execution import Execution
 from taskforge.domain.explanation import MOST_AHEAD, Explanation, Rate, Standing, Verdict
@@ -86,19 +88,25 @@ def explain(snapshot: Snapshot, projects: Sequence[int], job: UUID) -> Explanati
     one, catalog = found[0], snapshot.keeper.current()
     queue, lane = catalog.place_of(one)
     given = verdicts(catalog, lane, list_workers(snapshot.connection, [one.project], snapshot.now, snapshot.steady))
-    text = "select turn, fence, until, skipped from ready where fence between ? and ?"
-    row = snapshot.execute(text, (job.bytes, last_fence_of(job).bytes)).fetchone()
-    standing = Standing() if row is None or lane is None else _standing(snapshot, lane, given, *row)
+    turn, fence, until, *unwilling = snapshot.execute(sql("stands"), (job.bytes, last_fence_of(job).bytes)).fetchone() or [None] * 6
+    skipped, misfit_at, misfit = unwilling
+    standing = Standing(skipped=_uuids(skipped), misfit_at=codec.maybe_moment(misfit_at), misfit=misfit)
+    if turn is not None and lane is not None:
+        standing = _standing(snapshot, lane, given, turn, fence, until, standing)
     return explained(one, queue, given, standing, codec.moment(snapshot.now))
 
 
+def _uuids(listed: str | None) -> frozenset[UUID]:
+    return frozenset(map(UUID, codec.texts(listed) or ()))
+
+
 def _standing(
-    snapshot: Snapshot, lane: Lane, given: Sequence[Verdict], turn: int, fence: bytes, until: int | None, skipped: str | None
+    snapshot: Snapshot, lane: Lane, given: Sequence[Verdict], turn: int, fence: bytes, until: int | None, known: Standing
 ) -> Standing:
     catalog, now = snapshot.keeper.current(), snapshot.now
-    unwilling, settings = frozenset(map(UUID, codec.texts(skipped) or ())), catalog.queues[lane.queue].settings
+    settings = catalog.queues[lane.queue].settings
     occupied = [number for (number,) in snapshot.execute(sql("occupied"), (codec.json(rivals(catalog, lane)),))]
-    before = lanes_before(catalog, lane, occupied, given, unwilling)
+    before = lanes_before(catalog, lane, occupied, given, known.skipped)
 
     def count(better: list[int], beside: list[int]) -> int:
         arguments = (codec.json(better), codec.json(beside), turn, fence, now, MOST_AHEAD)
@@ -108,14 +116,14 @@ def _standing(
     rate = None
     if settings.bucket is not None:
         rate = Rate.seen(settings.bucket, state_of(snapshot.execute, lane.queue), now / SECOND, ahead)
-    return Standing(
+    return msgspec.structs.replace(
+        known,
         ready_seconds=max(0.0, (now - turn) / SECOND),
         ahead=ahead,
         elsewhere=count(before.better_elsewhere, before.beside_elsewhere),
         running=count_running(snapshot.execute, lane.queue) if settings.is_gated else 0,
         rate=rate,
         until=codec.maybe_moment(until),
-        skipped=unwilling,
     )
 
 

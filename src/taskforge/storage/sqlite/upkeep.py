@@ -1,8 +1,9 @@
 """Keeps jobs moving, in bounded slices that any process may run: staging, expiry, folding."""
 
-from taskforge.domain.changes import End, ExpireJob, Standing, plan
+from taskforge.domain.changes import SKIPPED_BY_ALL, End, ExpireJob, Standing, plan
 from taskforge.domain.ids import uuid_from_bytes
 from taskforge.domain.job import JobStatus
+from taskforge.domain.outcome import MISFIT_SECONDS, park_seconds
 from taskforge.storage.sqlite import codec
 from taskforge.storage.sqlite.ending import Waiter, end
 from taskforge.storage.sqlite.keeper import sql
@@ -13,7 +14,8 @@ from taskforge.storage.sqlite.transaction import Transaction
 
 def stage(transaction: Transaction, limit: int) -> int:
     """Due jobs become pending, in the order of their times."""
-    moved = transaction.execute(sql("stage"), (transaction.now, limit)).rowcount
+    long_enough = transaction.now - codec.span(MISFIT_SECONDS)
+    moved = transaction.execute(sql("stage"), (transaction.now, limit, long_enough)).rowcount
     if moved:
         transaction.execute(sql("unstage"), (transaction.now, moved))
         transaction.wakes = True
@@ -44,19 +46,41 @@ def expire(transaction: Transaction, limit: int, stranded: list[bytes]) -> int:
 
 
 def _refused_by_all(transaction: Transaction, limit: int) -> list[Waiter]:
-    """Jobs that every live worker able to take them has skipped. Without any able worker they wait for one."""
-    rows = transaction.execute("select fence, lane, skipped from ready where skipped is not null").fetchall() if limit > 0 else []
+    """Jobs that every live worker able to take them has skipped. Without any able worker they wait for one; and so do, out of the
+    way of claims, those whose arguments fitted none of these."""
+    statement = "select fence, lane, skipped, misfit_at from ready where skipped is not null"
+    rows = transaction.execute(statement).fetchall() if limit > 0 else []
     if not rows:
         return []
     catalog, takers = transaction.keeper.current(), transaction.keeper.live_takers(transaction.steady)
-    able: dict[int, set[str]] = {}
-    found = []
-    for fence, lane, skipped in rows:
+    able: dict[int, list[tuple[str, str]]] = {}
+    refused: list[Waiter] = []
+    unfit: dict[bytes, float] = {}
+    for fence, lane, skipped, misfit_at in rows:
         if lane not in able:
-            able[lane] = {taker.worker.hex for taker in takers if catalog.may_take(taker, catalog.lanes[lane])}
-        if able[lane] and able[lane] <= set(codec.texts(skipped) or ()):
-            found.append(_expired(fence, "skipped by every able worker"))
-    return found[:limit]
+            fit = [taker for taker in takers if catalog.may_take(taker, catalog.lanes[lane])]
+            able[lane] = [(taker.worker.hex, taker.incarnation.hex) for taker in fit]
+        unwilling = set(codec.texts(skipped) or ())
+        if not able[lane] or not all(worker in unwilling or life in unwilling for worker, life in able[lane]):
+            continue
+        if misfit_at is None:
+            refused.append(_expired(fence, SKIPPED_BY_ALL))
+        else:
+            unfit[fence] = (transaction.now - misfit_at) / codec.SECOND
+    _park(transaction, dict(list(unfit.items())[:limit]))
+    return refused[:limit]
+
+
+def _park(transaction: Transaction, unfit: dict[bytes, float]) -> None:
+    """`unfit`: how long the arguments of each have fitted no handler."""
+    spans = {fence: park_seconds(waited) for fence, waited in unfit.items()}
+    due = [fence for fence, seconds in spans.items() if seconds <= 0]
+    parked = [fence for fence, seconds in spans.items() if seconds > 0]
+    transaction.executemany("update ready set skipped = null where fence = ?", [(fence,) for fence in due])
+    if parked:
+        times = codec.json([transaction.now + codec.span(spans[fence]) for fence in parked])
+        transaction.execute(sql("park"), (b"".join(parked), times))
+        transaction.execute(sql("leave_ready"), (b"".join(parked), codec.positions(len(parked))))
 
 
 def _expired(fence: bytes, reason: str) -> Waiter:

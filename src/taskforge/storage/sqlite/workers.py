@@ -66,6 +66,7 @@ def register(transaction: Transaction, project: int, worker: NewWorker, lease_se
             lease_seconds,
         ),
     )
+    transaction.execute(sql("unpark"), (now, project, None if worker.types is None else codec.json(worker.types)))
     ledger.announce(transaction, project, "worker.registered", worker=identity)
     return Registered(identity, incarnation)
 
@@ -86,8 +87,10 @@ def renew(transaction: Transaction, asked_at: int, incarnation: UUID, lease_seco
     drains, slots = transaction.execute(sql("renew"), values).fetchone()
     if bool(row[1]) != sample.healthy:
         transaction.keeper.raise_version()
-    asked = transaction.execute("select fence from running where worker = ? and cancel_requested", (key,)).fetchall()
-    return Renewed(bool(drains), tuple(uuid_from_bytes(fence) for (fence,) in asked), slots)
+    statement = "select fence, cancel_reason from running where worker = ? and cancel_requested"
+    asked = {uuid_from_bytes(fence): reason for fence, reason in transaction.execute(statement, (key,))}
+    reasons = {fence: reason for fence, reason in asked.items() if reason}
+    return Renewed(bool(drains), tuple(asked), slots, reasons)
 
 
 def deregister(

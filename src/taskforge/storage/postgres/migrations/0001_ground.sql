@@ -92,7 +92,7 @@ create table taskforge.jobs (
     job_type text not null,
     priority smallint not null,
     max_attempts int not null,
-    payload json,
+    payload json, -- null: erased
     deadline timestamptz,
     expires_at timestamptz,
     timeout_seconds double precision,
@@ -103,6 +103,8 @@ create table taskforge.jobs (
     fairness_key text,
     trace text,
     origin_queue int,
+    buried_reason text, -- why it became a dead letter, and the error it did so with
+    buried_error json,
     edited_at timestamptz -- when an operator last changed these facts
 ) partition by range (id);
 create index jobs_queue on taskforge.jobs (queue, id);
@@ -120,7 +122,8 @@ create table taskforge.ready (
     keyed boolean not null, -- holds a unique key
     turn bigint not null, -- microseconds at which it became ready: its place in the lane
     until timestamptz, -- start by, or fail
-    skipped uuid[] -- workers that would not take it
+    skipped uuid[], -- workers that would not take it, and incarnations whose handlers its arguments do not fit
+    misfit_at timestamptz -- when its arguments first fitted no handler
 ) with (fillfactor = 90);
 create index ready_turn on taskforge.ready (lane, turn);
 create index ready_until on taskforge.ready (until) where until is not null;
@@ -136,9 +139,12 @@ create table taskforge.waiting (
     crashes int not null,
     keyed boolean not null,
     due timestamptz not null,
-    until timestamptz
+    until timestamptz,
+    skipped uuid[], -- only of jobs that wait for a worker whose handler their arguments fit
+    misfit_at timestamptz
 );
 create index waiting_due on taskforge.waiting (due);
+create index waiting_parked on taskforge.waiting (lane) where skipped is not null;
 create index waiting_until on taskforge.waiting (until) where until is not null;
 
 create table taskforge.running (
@@ -166,7 +172,9 @@ create table taskforge.running (
     heartbeat_at timestamptz,
     progress double precision,
     message text,
-    skipped uuid[]
+    skipped uuid[],
+    misfit_at timestamptz,
+    cancel_reason text
 ) with (fillfactor = 80);
 create index running_cancel on taskforge.running (worker) where cancel_requested;
 create index running_gate on taskforge.running (gate) where gate is not null;
@@ -388,7 +396,7 @@ $function$;
 create function taskforge.enqueue(
     queue text,
     job_type text,
-    payload jsonb default 'null',
+    payload jsonb default '{}',
     priority int default 0,
     run_at timestamptz default null,
     max_attempts int default null,
@@ -417,6 +425,7 @@ declare
     fence uuid := overlay(job::text placing '000001' from 31)::uuid;
     odd record;
 begin
+    payload := coalesce(payload, '{}');
     select t.field, t.value into odd
     from (values ('run_at', run_at), ('deadline', deadline), ('expires_at', expires_at)) as t (field, value)
     where t.value < '1970-01-01 00:00:00+00' or t.value >= '9001-01-01 00:00:00+00' limit 1;
@@ -515,7 +524,8 @@ $function$;
 -- A job and where it stands, for readers.
 create view taskforge.jobs_now with (security_invoker = true) as
 select j.*, p.status, p.lane, p.fence, p.epoch, p.attempt, p.max_attempts as budget, p.crashes, p.due, p.turn, p.worker, p.claimed_at,
-    p.started_at, p.finished_at, p.result, p.error, p.reason, p.progress, p.message, p.cancel_requested, p.heartbeat_at,
+    p.started_at, p.finished_at, p.result, p.error, p.reason, p.progress, p.message, p.cancel_requested, p.cancel_reason, p.misfit_at,
+    p.heartbeat_at,
     -- What waits after a claim changed when that one ended; in the places themselves only the future is written.
     case when p.status <= 1 and right(p.fence::text, 6) > '000001' then (
         select e.finished_at from taskforge.executions e where e.job = j.id order by e.epoch desc limit 1) end as last_ended_at,
@@ -524,19 +534,21 @@ from taskforge.jobs j
 cross join lateral (
     select 0::smallint as status, r.lane, r.fence, null::int as epoch, r.attempt, r.max_attempts, r.crashes, null::timestamptz as due, r.turn,
         null::uuid as worker, null::timestamptz as claimed_at, null::timestamptz as started_at, null::timestamptz as finished_at,
-        null::json as result, null::json as error, null::text as reason, null::float8 as progress, null::text as message,
-        false as cancel_requested, null::timestamptz as heartbeat_at
+        null::json as result, j.buried_error as error, j.buried_reason as reason, null::float8 as progress, null::text as message,
+        false as cancel_requested, null::timestamptz as heartbeat_at,
+        null::text as cancel_reason, r.misfit_at
     from taskforge.ready r where r.fence > j.id and r.fence <= taskforge.last_fence(j.id)
     union all
-    select 1, w.lane, w.fence, null, w.attempt, w.max_attempts, w.crashes, w.due, null, null, null, null, null, null, null, null, null, null, false, null
+    select 1, w.lane, w.fence, null, w.attempt, w.max_attempts, w.crashes, w.due, null, null, null, null, null, null, j.buried_error,
+        j.buried_reason, null, null, false, null, null, w.misfit_at
     from taskforge.waiting w where w.fence > j.id and w.fence <= taskforge.last_fence(j.id)
     union all
     select 2, r.lane, r.fence, null, r.attempt, r.max_attempts, r.crashes, null, r.turn, r.worker, r.claimed_at, r.started_at, null,
-        null, null, null, r.progress, r.message, r.cancel_requested, r.heartbeat_at
+        null, j.buried_error, j.buried_reason, r.progress, r.message, r.cancel_requested, r.heartbeat_at, r.cancel_reason, r.misfit_at
     from taskforge.running r where r.fence > j.id and r.fence <= taskforge.last_fence(j.id)
     union all
     select f.status, null, null, f.epoch, f.attempt, f.max_attempts, f.crashes, null, null, f.worker, f.claimed_at, f.started_at,
-        f.finished_at, f.result, f.error, f.reason, f.progress, f.message, false, null
+        f.finished_at, f.result, f.error, f.reason, f.progress, f.message, false, null, null, null
     from taskforge.finished f where f.queue = j.queue and f.job = j.id
     limit 1
 ) p

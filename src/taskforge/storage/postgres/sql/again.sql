@@ -3,7 +3,8 @@
 -- $1 fences · $2 epochs · $3 next fences · $4 execution statuses · $5 delays (null: back at its old turn) · $6 whether the attempt is
 -- spent · $7 whether it crashed · $8 the worker that skipped it · $9 lane, $10 queue, $11 max attempts of a dead letter · $12 errors ·
 -- $13 reasons · $14 seconds the handler ran · $15 bucket bounds in ms · $16 now (tests) · $17 whether only lapsed claims may move
--- $18 queues whose rate limit learns from this, if any
+-- $18 queues whose rate limit learns from this, if any · $19 whether its arguments fitted no handler: without a delay the incarnation that says so
+-- takes it no more, with one it has waited for another for long enough
 -- Returns the fences that were not moved. Whether a cancel request is why takes a new snapshot to see: one that came while this statement
 -- waited for the row is not in its own.
 with clock as materialized (
@@ -19,11 +20,11 @@ gone as (
 ),
 paired as materialized (
     select g.*, i.fence as asked, i.epoch, i.next, i.status, i.delay, i.spent, i.crashed, i.skipper, i.lane as new_lane,
-        i.queue as new_queue, i.max_attempts as new_max_attempts, i.error, i.reason, i.ran
+        i.queue as new_queue, i.max_attempts as new_max_attempts, i.error, i.reason, i.ran, i.misfit
     from gone g
     full join unnest($1::uuid[], $2::int[], $3::uuid[], $4::smallint[], $5::float8[], $6::bool[], $7::bool[], $8::uuid[], $9::int[],
-        $10::int[], $11::int[], $12::text[], $13::text[], $14::float8[])
-        as i (fence, epoch, next, status, delay, spent, crashed, skipper, lane, queue, max_attempts, error, reason, ran)
+        $10::int[], $11::int[], $12::text[], $13::text[], $14::float8[], $19::bool[])
+        as i (fence, epoch, next, status, delay, spent, crashed, skipper, lane, queue, max_attempts, error, reason, ran, misfit)
         on i.fence = g.fence
 ),
 moved as materialized (
@@ -32,9 +33,18 @@ moved as materialized (
         case when p.new_lane is not null then 0 when p.spent then p.attempt else p.attempt - 1 end as spent,
         coalesce(p.new_max_attempts, p.max_attempts) as max_attempts,
         case when p.new_lane is not null then 0 when p.crashed then p.crashes + 1 else p.crashes end as crashes,
-        p.keyed, p.turn, p.skipped,
+        p.keyed, p.turn, p.misfit,
+        case when p.new_queue is null then coalesce(p.misfit_at, case when p.misfit then c.now end) end as misfit_at,
+        case
+            when p.new_queue is not null or (p.misfit and p.delay is not null) then null
+            -- The next incarnation may have another handler. Those that are gone are forgotten: their number is bounded.
+            when p.misfit then array(
+                select s.id from unnest(p.skipped) as s (id)
+                where not exists (select from taskforge.workers w where w.incarnation = s.id and w.lease_until <= c.now)) || p.skipper
+            when p.skipper is null then p.skipped
+            else p.skipped || (select w.id from taskforge.workers w where w.incarnation = p.skipper)
+        end as skipped,
         case when p.new_lane is null then p.deadline end as until,
-        (select w.id from taskforge.workers w where w.incarnation = p.skipper) as skipper,
         case when p.ran is null then p.started_at else c.now - make_interval(secs => p.ran) end as began,
         greatest(0, date_part('epoch', p.claimed_at) * 1e3::float8 - p.turn / 1e3::float8)::float8 as wait_ms,
         greatest(0, coalesce(p.ran, date_part('epoch', c.now - coalesce(p.started_at, p.claimed_at))) * 1e3::float8)::float8 as duration_ms,
@@ -47,22 +57,23 @@ history as (
     select job, epoch, project, attempt, status, worker, claimed_at, began, now, error::json, reason from moved
 ),
 later as (
-    insert into taskforge.waiting (fence, job, project, lane, attempt, max_attempts, crashes, keyed, due, until)
-    select next, job, project, lane, spent, max_attempts, crashes, keyed, now + make_interval(secs => delay), until
+    insert into taskforge.waiting (fence, job, project, lane, attempt, max_attempts, crashes, keyed, due, until, misfit_at)
+    select next, job, project, lane, spent, max_attempts, crashes, keyed, now + make_interval(secs => delay), until,
+        case when misfit then misfit_at end
     from moved where delay > 0
 ),
 back as (
-    insert into taskforge.ready (fence, job, project, lane, attempt, max_attempts, crashes, keyed, turn, until, skipped)
+    insert into taskforge.ready (fence, job, project, lane, attempt, max_attempts, crashes, keyed, turn, until, skipped, misfit_at)
     select next, job, project, lane, spent, max_attempts, crashes, keyed and new_queue is null,
-        case when delay is null then turn else (date_part('epoch', now) * 1e6::float8)::bigint + position end, until,
-        case when new_queue is not null then null when skipper is null then skipped else array_append(skipped, skipper) end
+        case when delay is null then turn else (date_part('epoch', now) * 1e6::float8)::bigint + position end, until, skipped, misfit_at
     from moved where delay is null or delay <= 0
 ),
 facts as (
     update taskforge.jobs j set
         origin_queue = coalesce(j.origin_queue, j.queue),
-        queue = (select m.new_queue from moved m where m.job = j.id), deadline = null, expires_at = null
-    where j.id = any (array(select job from moved where new_queue is not null))
+        queue = m.new_queue, deadline = null, expires_at = null, buried_reason = m.reason, buried_error = m.error::json
+    from moved m
+    where j.id = m.job and j.id = any (array(select job from moved where new_queue is not null))
 ),
 rollup as (
     insert into taskforge.rollup_deltas (project, queue, lane, worker, minute, status, duration_bucket, wait_bucket, count, duration_ms,

@@ -40,9 +40,10 @@ known as materialized (
 ),
 placed as (
     insert into taskforge.running (fence, job, project, lane, queue, worker, attempt, max_attempts, crashes, keyed, turn, batch, claimed_at,
-        timeout_at, timeout_seconds, beat_by, beat_seconds, deadline, gate, skipped)
+        timeout_at, timeout_seconds, beat_by, beat_seconds, deadline, gate, skipped, misfit_at)
     select fence, job, project, lane, queue, $1, attempt + 1, max_attempts, crashes, keyed, turn, $6, now,
-        now + make_interval(secs => timeout_seconds), timeout_seconds, now + make_interval(secs => beat), beat, deadline, gate, skipped
+        now + make_interval(secs => timeout_seconds), timeout_seconds, now + make_interval(secs => beat), beat, deadline, gate, skipped,
+        misfit_at
     from known
 )
 select fence, lane, attempt + 1 as attempt, max_attempts, crashes, payload, timeout_seconds, beat as beat_seconds, tags, trace, turn,

@@ -7,7 +7,7 @@ candidate as materialized (
     from lane l cross join lateral (
         select ready.ctid as place, ready.turn
         from taskforge.ready
-        where ready.lane = l.number and ready.turn > l.bound and (ready.skipped is null or $5 <> all (ready.skipped))
+        where ready.lane = l.number and ready.turn > l.bound and (ready.skipped is null or not ready.skipped && array[$5, $1])
           and (ready.until is null or ready.until > (select now from clock))
         order by ready.turn limit least(l.most, l.cap)
         for update skip locked

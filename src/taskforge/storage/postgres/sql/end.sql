@@ -4,7 +4,7 @@
 -- claims may be ended · $12 queues whose rate limit learns from this, if any · arrays that hold nothing but nulls may be null
 -- Returns the fences that were lost. Deleting by `fence = any($1)` keeps the plan an index scan; the rest is joined to what came back, by a
 -- full join because that cannot become a nested loop: once `running` had been analysed, an inner join took 350 ms for 1,000 jobs. An
--- ending stands even when a cancel came first: the work is done.
+-- ending stands even when a cancel came first: the work is done. Of two reasons for a cancel the operator's counts.
 -- Times are taken apart by date_part, not extract: numeric arithmetic on them cost a fifth of the whole statement.
 with clock as materialized (
     select coalesce($10::timestamptz, statement_timestamp()) as now
@@ -35,7 +35,7 @@ history as (
     insert into taskforge.finished (job, queue, project, status, epoch, attempt, max_attempts, crashes, worker, claimed_at,
         started_at, finished_at, result, error, reason, progress, message)
     select job, queue, project, status, epoch, attempt, max_attempts, crashes, worker, claimed_at, began, now, result::json,
-        error::json, reason, progress, message
+        error::json, case when status = 5 then coalesce(cancel_reason, reason) else reason end, progress, message
     from ended
 ),
 tally as (

@@ -27,4 +27,8 @@ turned as (
     update taskforge.catalog set version = version + 1
     where exists (select from renewed) and (select healthy from before) <> $5
 )
-select drain, slots, array(select fence from taskforge.running where worker = $1 and cancel_requested) as cancelled from renewed
+select drain, slots, coalesce(c.fences, '{}') as cancelled, coalesce(c.reasons, '{}') as reasons
+from renewed
+cross join (
+    select array_agg(fence) as fences, array_agg(cancel_reason) as reasons from taskforge.running where worker = $1 and cancel_requested
+) c

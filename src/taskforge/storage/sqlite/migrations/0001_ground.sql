@@ -110,7 +110,9 @@ create table jobs (
     trace text,
     origin_queue integer,
     edited_at integer, -- when an operator last changed these facts
-    payload text
+    buried_reason text, -- why it became a dead letter, and the error it did so with
+    buried_error text,
+    payload text -- null: erased
 ) strict, without rowid;
 create index jobs_queue on jobs (queue, id);
 
@@ -130,7 +132,8 @@ create table ready (
     crashes integer not null,
     keyed integer not null, -- holds a unique key
     until integer, -- start by, or fail
-    skipped text, -- ids, in hexadecimal, of workers that would not take it
+    misfit_at integer, -- when its arguments first fitted no handler
+    skipped text, -- ids, in hexadecimal, of workers that would not take it, and of incarnations whose handlers its arguments do not fit
     primary key (lane, turn, fence)
 ) strict, without rowid;
 create unique index ready_fence on ready (fence);
@@ -147,9 +150,12 @@ create table waiting (
     crashes integer not null,
     keyed integer not null,
     due integer not null,
-    until integer
+    until integer,
+    misfit_at integer,
+    skipped text -- only of jobs that wait for a worker whose handler their arguments fit
 ) strict, without rowid;
 create index waiting_due on waiting (due, fence);
+create index waiting_parked on waiting (lane) where skipped is not null;
 create index waiting_until on waiting (until) where until is not null;
 
 create table running (
@@ -174,7 +180,9 @@ create table running (
     started_at integer,
     heartbeat_at integer,
     progress real,
+    misfit_at integer,
     message text,
+    cancel_reason text,
     skipped text
 ) strict, without rowid;
 create index running_cancel on running (worker) where cancel_requested;
@@ -393,10 +401,12 @@ select j.*,
     f.finished_at,
     coalesce(x.progress, f.progress) as progress,
     coalesce(x.cancel_requested, 0) as cancel_requested,
-    f.reason,
+    x.cancel_reason,
+    coalesce(r.misfit_at, w.misfit_at, x.misfit_at) as misfit_at,
+    case when f.job is null then j.buried_reason else f.reason end as reason,
     coalesce(x.message, f.message) as message,
     f.result,
-    f.error,
+    case when f.job is null then j.buried_error else f.error end as error,
     x.heartbeat_at,
     -- What waits after a claim changed when that one ended; in the places themselves only the future is written.
     case when substr(coalesce(r.fence, w.fence), 14) > x'000001' then
