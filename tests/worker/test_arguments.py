@@ -158,7 +158,7 @@ async def test_a_payload_that_does_not_fit_waits_for_a_handler_that_it_fits_and_
             await box.advance(300)
         jobs = box.jobs()
     assert called == []
-    assert {(job.status, job.attempt_count, job.error and job.error.type) for job in jobs} == {("failed", 5, "InvalidArguments")}
+    assert {(job.status, job.attempt_count, job.error and job.error.type) for job in jobs} == {("failed", 3, "InvalidArguments")}
     assert len(jobs) == 5
 
 

@@ -266,7 +266,7 @@ async def test_a_running_job_hears_that_it_is_cancelled(kind: str) -> None:
         await asyncio.to_thread(started.wait, 5)
         await handle.cancel()
         [job] = await asyncio.wait_for(running, 5)
-        assert (job.status, job.reason) == ("cancelled", "cancelled while processing")
+        assert (job.status, job.reason) == ("cancelled", "cancelled by request")
     assert kind == "async" or seen.wait(5)
 
 
