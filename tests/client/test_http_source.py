@@ -18,6 +18,7 @@ from taskforge.domain.outcome import Success
 from taskforge.domain.queue import QueueSettings
 from taskforge.domain.worker import NewWorker, Registered
 from taskforge.sdk.jobs import Options
+from taskforge.telemetry.outage import Outage
 from taskforge.worker.http_source import MOST_FAULTS, MOST_FAULTS_ALONE, HttpSource
 from taskforge.worker.source import Completion
 from tests.worker.crew import Crew, until
@@ -36,6 +37,7 @@ class Script:
     def __init__(self) -> None:
         self.answers: list[Any] = []
         self.sent: list[tuple[str, Any]] = []
+        self.outage = Outage()
 
     async def send(self, request: Request[Any]) -> Any:
         assert request.body is not None

@@ -17,6 +17,7 @@ from taskforge.domain.worker import NewWorker
 from taskforge.storage.engine import Claim
 from taskforge.storage.postgres.connections import Borrowed
 from taskforge.storage.postgres.engine import PostgresEngine
+from taskforge.telemetry.outage import Outage
 from tests.chaos.refusals import REFUSALS, Refusing
 
 
@@ -131,9 +132,7 @@ async def test_every_error_that_the_driver_knows_becomes_one_of_ours() -> None:
 
     class Nothing:
         generation = 0
-
-        def tell(self, _: object) -> None:
-            return None
+        outage = Outage()
 
         async def borrow(self) -> Any:
             return type("Connection", (), {"terminate": lambda _: None})()

@@ -213,7 +213,7 @@ def test_an_old_sqlite_is_refused() -> None:
 
 @pytest.mark.parametrize(("durable", "level"), [(True, 2), (False, 1)])
 def test_what_durable_means(path: Path, *, durable: bool, level: int) -> None:
-    made = connection.connect_writer(path, durable=durable)
+    made = connection.connect_writer(path, durable=durable, make=True)
     try:
         assert made.execute("pragma synchronous").fetchone() == (level,)
         assert made.execute("pragma journal_mode").fetchone() == ("wal",)

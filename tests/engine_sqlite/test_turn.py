@@ -21,7 +21,7 @@ from pathlib import Path
 from taskforge.storage.sqlite.connection import begin, connect_writer
 from taskforge.storage.sqlite.turn import Turn
 
-connection = connect_writer(Path(sys.argv[1]), durable=True)
+connection = connect_writer(Path(sys.argv[1]), durable=True, make=True)
 turn = Turn(Path(sys.argv[1]))
 print("ready", flush=True)
 while True:
@@ -34,7 +34,7 @@ while True:
 
 @pytest.mark.parametrize("twin", [False, True])
 def test_a_renewal_waits_for_each_of_the_others_once(path: Path, child: type[Child], *, twin: bool) -> None:
-    made = connection.connect_writer(path, durable=True)
+    made = connection.connect_writer(path, durable=True, make=True)
     made.execute("create table written (one)")
     children = [child(BUSY, path, "twin" if twin else "") for _ in range(3)]
     for one in children:
@@ -82,7 +82,7 @@ async def test_who_is_frozen_in_the_queue_stops_nobody(path: Path, engine: Sqlit
 
 async def test_a_renewal_that_was_asked_for_in_time_counts_however_long_the_file_is_busy(path: Path, engine: SqliteEngine) -> None:
     punctual, left = [await engine.register(1, NewWorker(name=name), 0.5) for name in ("punctual", "left")]
-    other = connection.connect_writer(path, durable=True)
+    other = connection.connect_writer(path, durable=True, make=True)
     other.execute("begin immediate")
     leaving = asyncio.ensure_future(engine.deregister(left.incarnation))
     renewing = [asyncio.ensure_future(engine.renew(one.incarnation, 0.5, Sample())) for one in (punctual, left)]

@@ -12,9 +12,10 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from taskforge.client.problems import AnswerLost
+from taskforge.client.problems import AnswerLost, error_of
 from taskforge.client.requests import Request, answer, wait_before_repeat
 from taskforge.domain.errors import Invalid, StoreUnavailable, StoreUnsuitable, TaskForgeError
+from taskforge.telemetry.outage import Outage
 from taskforge.version import __version__
 
 T = TypeVar("T")
@@ -26,6 +27,7 @@ if _chatter.level == logging.NOTSET:
 # The server lets idle connections go after 30 s: ours go first, so that no request meets one that is about to close.
 _LIMITS = httpx2.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=20.0)
 _NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
+_AWAY = (502, 503, 504)
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
@@ -49,6 +51,7 @@ class Transport:
     def __init__(self, options: dict[str, Any], chance: Callable[[], float] = random.random) -> None:
         self._client = httpx2.AsyncClient(**options)
         self._chance = chance
+        self.outage = Outage()
 
     async def send(self, request: Request[T]) -> T:
         sent = 0
@@ -67,10 +70,20 @@ class Transport:
         try:
             found = await self._client.request(request.method, request.target, **_parts(request))
         except httpx2.HTTPError as error:
-            raise _failure(error, self._client.base_url) from None
+            refused = _failure(error, self._client.base_url)
+            if isinstance(refused, StoreUnavailable):
+                self.outage.meet(refused, unreachable=not isinstance(refused, AnswerLost))
+            raise refused from None
+        if 200 <= found.status_code < 300:
+            if self.outage.is_on:
+                self.outage.serve()
+            self.outage.is_watching = True
+        elif found.status_code in _AWAY:
+            self.outage.meet(error_of(found.status_code, found.headers, found.content))
         return answer(request, found.status_code, found.headers, found.content)
 
     async def close(self) -> None:
+        self.outage.is_watching = False
         await self._client.aclose()
 
 

@@ -22,10 +22,13 @@ class Outage:
         self._began = self._last = 0.0
         self._quiet = 0.0
         self.is_on = False  # whoever was served looks here first
+        self.is_watching = False  # from when the store was opened until it is closed: in between nobody else would say it
 
     def meet(self, error: BaseException, *, unreachable: bool = False) -> None:
         """A call was refused. `unreachable`: nobody was there at all, so the next call that is served means that it is back."""
         with self._guard:
+            if not self.is_watching:
+                return
             self._last = self._monotonic()
             is_first, self.is_on = not self.is_on, True
             if is_first:

@@ -23,6 +23,7 @@ from taskforge.worker.source import Completion
 
 T = TypeVar("T")
 WAIT_SECONDS = 30.0
+DOUBTFUL_WAIT_SECONDS = 1.0
 MOST_FAULTS = 3  # of the server, before a batch is sent one by one
 MOST_FAULTS_ALONE = 8  # before one outcome is taken for what it fails at: about five seconds
 
@@ -52,8 +53,10 @@ class HttpSource:
 
     async def claim(self, incarnation: UUID, limit: int) -> list[Claimed]:
         held = tuple(self._held) if time.monotonic() < self._doubt_until else None
+        # While the server or its store is away, a claim that waits would only tell at its end that they are back.
+        wait = min(self.wait_seconds, DOUBTFUL_WAIT_SECONDS) if self._transport.outage.is_on else self.wait_seconds
         try:
-            jobs = await self._send(protocol.claim(incarnation, limit, self.wait_seconds, held))
+            jobs = await self._send(protocol.claim(incarnation, limit, wait, held))
         except (AnswerLost, asyncio.CancelledError):
             self._doubt_until = time.monotonic() + HELD_SECONDS
             raise

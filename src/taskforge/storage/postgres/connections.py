@@ -27,7 +27,6 @@ class Connections:
         self._at_hand: list[Connection] = []
         self._waiting = 0
         self._closing = False
-        self.is_serving = False  # from when it was opened: until then whoever opens it says what is wrong
         self._renewed_at = 0.0
         self.generation = 0
         self.outage = Outage()
@@ -45,14 +44,10 @@ class Connections:
         except Exception as error:
             # It was served before, or will say at the first opening why it cannot be: whatever keeps us out does so for now.
             refused = not_reached(error)
-            self.tell(refused, unreachable=True)
+            self.outage.meet(refused, unreachable=True)
             raise refused from error
         finally:
             self._waiting -= 1
-
-    def tell(self, refused: StoreUnavailable, *, unreachable: bool = False) -> None:
-        if self.is_serving and not self._closing:
-            self.outage.meet(refused, unreachable=unreachable)
 
     def keep(self, connection: Connection, generation: int) -> bool:
         """Whether it stays at hand; not while somebody waits for one from the pool, nor one that was to be renewed."""
@@ -81,6 +76,7 @@ class Connections:
 
     async def close(self) -> None:
         self._closing = True
+        self.outage.is_watching = False
         while self._at_hand:
             await self._pool.release(self._at_hand.pop())
         await self._pool.close()
@@ -119,5 +115,5 @@ class Borrowed(AbstractAsyncContextManager[Connection]):
             away().__exit__(kind, error, trace)
         except StoreUnavailable as refused:
             if self._telling and not isinstance(refused, Disturbed):
-                connections.tell(refused)
+                connections.outage.meet(refused)
             raise

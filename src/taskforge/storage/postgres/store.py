@@ -114,7 +114,7 @@ class Store:
                 if self._wall is not None and not await self._wall.stands(connection):
                     self._wall = None
             await self.now()
-            self._connections.is_serving = True
+            self._connections.outage.is_watching = True
         except BaseException:
             await self.close()
             raise

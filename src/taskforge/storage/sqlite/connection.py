@@ -1,11 +1,13 @@
 """Opens connections to the file, and says in the product's words what SQLite refuses."""
 
+import logging
 import os
 import sqlite3
 import time
 from pathlib import Path
+from urllib.parse import quote
 
-from taskforge.domain.errors import Conflict, StoreUnavailable, StoreUnsuitable, TaskForgeError
+from taskforge.domain.errors import Conflict, StoreFault, StoreUnavailable, StoreUnsuitable, TaskForgeError
 
 OLDEST = (3, 38, 0)
 # On pages of 4 KB a row of more than 1,000 bytes spills into an overflow page of its own; on these, one of more than 2,000.
@@ -15,6 +17,9 @@ CHECKPOINT_PAGES = 2_000
 WAL_BYTES_KEPT = 64 * 1024 * 1024
 OPEN_SECONDS = 10.0
 
+logger = logging.getLogger("taskforge.store")
+_told: set[str] = set()
+TOLD_AT_MOST = 100
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _AWAY = {
     sqlite3.SQLITE_FULL,
@@ -37,9 +42,11 @@ def check_version(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> Non
         raise StoreUnsuitable(f"SQLite {found} is too old; TaskForge needs {oldest} or newer")
 
 
-def connect(path: Path) -> sqlite3.Connection:
+def connect(path: Path, *, make: bool = False) -> sqlite3.Connection:
+    """`make`: a file that is not there is made. One that was there and is gone must not be: an empty one would take its place."""
+    place = f"file:{quote(os.fspath(path))}?mode={'rwc' if make else 'rw'}"
     # Transactions are opened by hand, and statements prepared once: `isolation_level` and the cache's size say so.
-    connection = sqlite3.connect(path, timeout=5, isolation_level=None, cached_statements=512, check_same_thread=False)
+    connection = sqlite3.connect(place, uri=True, timeout=5, isolation_level=None, cached_statements=512, check_same_thread=False)
     try:
         connection.execute("pragma temp_store = memory")
         connection.execute("pragma foreign_keys = on")
@@ -49,8 +56,8 @@ def connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def connect_writer(path: Path, *, durable: bool) -> sqlite3.Connection:
-    connection = connect(path)
+def connect_writer(path: Path, *, durable: bool, make: bool = False) -> sqlite3.Connection:
+    connection = connect(path, make=make)
     try:
         connection.execute(f"pragma page_size = {PAGE_BYTES}")
         # Of several processes that make the file together, all but one are told at once that it is busy, whatever the timeout.
@@ -146,13 +153,24 @@ def translated(error: BaseException) -> BaseException:
     """What a caller may see of it: no driver's error crosses the engine's interface."""
     if not isinstance(error, sqlite3.Error) or isinstance(error, TaskForgeError):
         return error
-    if is_busy(error) or is_away(error):
+    if is_busy(error) or is_away(error) or str(error).startswith("no such table"):  # another file may be put in its place
         made: TaskForgeError = StoreUnavailable(f"SQLite does not serve just now: {error}")
-    elif isinstance(error, sqlite3.IntegrityError):
-        made = Conflict(f"the store refuses it: {error}")
     elif isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
         made = StoreUnavailable("the engine is closed")
     else:
-        return error
+        _tell(error)
+        if isinstance(error, sqlite3.IntegrityError):
+            made = Conflict(f"it does not fit what is stored ({error})")
+        else:
+            name = type(error).__name__
+            made = StoreFault(f"the store refused a statement: {name}; this is a fault of TaskForge, please report it")
     made.__cause__ = error
     return made
+
+
+def _tell(error: sqlite3.Error) -> None:
+    """With its traceback, once: the same fault may be met by every call."""
+    what = f"{type(error).__name__} {str(error)[:80]}"
+    if what not in _told and len(_told) < TOLD_AT_MOST:
+        _told.add(what)
+        logger.error("the store refused a statement, please report this", exc_info=error)

@@ -14,6 +14,7 @@ import msgspec
 from taskforge.domain.assignment import Assignment, AssignmentChange
 from taskforge.domain.audit import Note
 from taskforge.domain.changes import Changed, JobChange
+from taskforge.domain.errors import StoreUnsuitable
 from taskforge.domain.execution import Beat, Execution
 from taskforge.domain.explanation import Explanation
 from taskforge.domain.job import Claimed, Inserted, Job, NewJob, Refused
@@ -48,7 +49,9 @@ from taskforge.storage.sqlite.connection import check_version, connect_writer, n
 from taskforge.storage.sqlite.readers import Readers
 from taskforge.storage.sqlite.signals import Signals
 from taskforge.storage.sqlite.transaction import Stamp, Transaction
+from taskforge.storage.sqlite.whereabouts import identity
 from taskforge.storage.sqlite.writer import Call, Writer
+from taskforge.telemetry.outage import Outage
 
 T = TypeVar("T")
 
@@ -77,9 +80,10 @@ class SqliteEngine:
         self._injected = clock is not None
         self._clock = clock or (lambda: datetime.now(UTC))
         self._stamp = Stamp(self._clock)
-        self._readers = Readers(self._path, self._stamp)
+        self._outage = Outage()
+        self._readers = Readers(self._path, self._stamp, self._outage)
         self._signals = Signals(self._path, self._readers.data_version)
-        self._writer = Writer(self._path, self._stamp, self._signals, durable=durable)
+        self._writer = Writer(self._path, self._stamp, self._signals, self._outage, durable=durable)
         self._inserts: dict[int, Callable[[Transaction, list[NewJob]], list[Inserted | Refused]]] = {}
         self._offers: dict[UUID, Call] = {}  # standing claims, by incarnation
         self._clean: set[int] = set()  # deleted queues that hold no jobs any more
@@ -89,7 +93,7 @@ class SqliteEngine:
     async def open(self, *, migrate: bool = True) -> None:
         check_version()
         await asyncio.get_running_loop().run_in_executor(None, self._prepare, migrate)
-        self._writer.start()
+        self._writer.start(identity(str(self._path)))
         self._readers.start()
         atexit.register(self._exit)
         try:
@@ -97,10 +101,13 @@ class SqliteEngine:
         except BaseException:
             await self.close()
             raise
+        self._outage.is_watching = True
 
     def _prepare(self, migrate: bool) -> None:
+        if not migrate and self._path.parent.is_dir() and not self._path.exists():
+            raise StoreUnsuitable(f"there is no store at {self._path}; run `taskforge migrate`")
         try:
-            connection = connect_writer(self._path, durable=self._durable)
+            connection = connect_writer(self._path, durable=self._durable, make=migrate)
             try:
                 if migrate:
                     migrator.migrate(connection, self._stamp.now())
@@ -113,6 +120,7 @@ class SqliteEngine:
             raise not_opened(error, self._path) from error
 
     async def close(self) -> None:
+        self._outage.is_watching = False
         # Away from the event loop: the last group may be waiting for another process, and its callers for this loop.
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, self._writer.stop)

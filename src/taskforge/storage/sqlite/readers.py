@@ -9,11 +9,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
+
 from taskforge.domain.errors import StoreUnavailable
 from taskforge.storage.sqlite.connection import connect_reader, is_away, translated
 from taskforge.storage.sqlite.keeper import Keeper
 from taskforge.storage.sqlite.reading import Snapshot
 from taskforge.storage.sqlite.transaction import Stamp
+from taskforge.storage.sqlite.whereabouts import GONE, Whereabouts
+from taskforge.telemetry.outage import Outage
 
 T = TypeVar("T")
 SEARCHERS = 3
@@ -21,13 +25,14 @@ LOOKERS = 2
 
 
 class Readers:
-    def __init__(self, path: Path, stamp: Stamp) -> None:
+    def __init__(self, path: Path, stamp: Stamp, outage: Outage) -> None:
         self._path = path
         self._stamp = stamp
+        self._outage = outage
         self._lookers: ThreadPoolExecutor | None = None
         self._searchers: ThreadPoolExecutor | None = None
-        self._idle: queue.SimpleQueue[tuple[sqlite3.Connection, Keeper]] = queue.SimpleQueue()
-        self._watcher: sqlite3.Connection | None = None
+        self._idle: queue.SimpleQueue[Opened] = queue.SimpleQueue()
+        self._watcher: Opened | None = None
 
     def start(self) -> None:
         self._lookers = ThreadPoolExecutor(LOOKERS, thread_name_prefix="taskforge-sqlite-reader")
@@ -40,11 +45,11 @@ class Readers:
             if pool is not None:
                 pool.shutdown(wait=True, cancel_futures=True)
         if self._watcher is not None:
-            self._watcher.close()
+            self._watcher.connection.close()
             self._watcher = None
         try:
             while True:
-                self._idle.get_nowait()[0].close()
+                self._idle.get_nowait().connection.close()
         except queue.Empty:
             return
 
@@ -60,9 +65,12 @@ class Readers:
         return await self._in_thread(self._lookers, self._look)
 
     def _look(self) -> int:
-        if self._watcher is None:
-            self._watcher = connect_reader(self._path)
-        version: int = self._watcher.execute("pragma data_version").fetchone()[0]
+        if self._watcher is None or not self._watcher.whereabouts.hold:
+            watcher, self._watcher = self._watcher, None
+            if watcher is not None:
+                watcher.connection.close()
+            self._watcher = self._open()
+        version: int = self._watcher.connection.execute("pragma data_version").fetchone()[0]
         return version
 
     async def _in_thread(self, pool: ThreadPoolExecutor | None, work: Callable[[], T]) -> T:
@@ -77,27 +85,55 @@ class Readers:
 
     def _read(self, work: Callable[[Snapshot], T]) -> T:
         try:
-            connection, keeper = self._connect()
+            answer = self._read_once(work)
         except sqlite3.Error as error:
-            raise translated(error) from error
+            refused = translated(error)
+            if isinstance(refused, StoreUnavailable):
+                self._outage.meet(refused)
+            raise refused from error
+        if self._outage.is_on:
+            self._outage.serve()
+        return answer
+
+    def _read_once(self, work: Callable[[Snapshot], T]) -> T:
+        opened = self._take()
+        connection = opened.connection
         broken = False
         try:
             connection.execute("begin")
-            return work(Snapshot(connection, keeper, self._stamp.now(), self._stamp.steady()))
+            return work(Snapshot(connection, opened.keeper, self._stamp.now(), self._stamp.steady()))
         except sqlite3.Error as error:
             broken = is_away(error)
-            raise translated(error) from error
+            raise
         finally:
             if connection.in_transaction:
                 connection.execute("rollback")
             if broken:
                 connection.close()
             else:
-                self._idle.put((connection, keeper))
+                self._idle.put(opened)
 
-    def _connect(self) -> tuple[sqlite3.Connection, Keeper]:
+    def _take(self) -> "Opened":
+        """One that is idle and still reads what its path leads to, or a new one."""
         try:
-            return self._idle.get_nowait()
+            while True:
+                opened = self._idle.get_nowait()
+                if opened.whereabouts.hold:
+                    return opened
+                opened.connection.close()
         except queue.Empty:
-            connection = connect_reader(self._path)
-            return connection, Keeper(connection)
+            return self._open()
+
+    def _open(self) -> "Opened":
+        if not self._path.exists():
+            refused = StoreUnavailable(f"SQLite does not serve just now: {GONE}")
+            self._outage.meet(refused)
+            raise refused
+        connection = connect_reader(self._path)
+        return Opened(connection, Keeper(connection), Whereabouts(self._path, connection))
+
+
+class Opened(msgspec.Struct, frozen=True):
+    connection: sqlite3.Connection
+    keeper: Keeper
+    whereabouts: Whereabouts

@@ -16,6 +16,7 @@ process can see such a commit before it is on disk; so whoever answers from what
 
 import asyncio
 import contextlib
+import logging
 import os
 import queue
 import sqlite3
@@ -27,13 +28,17 @@ from typing import Any, TypeVar
 
 from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.job import LARGE_CALL
+from taskforge.storage.sqlite import migrator
 from taskforge.storage.sqlite.connection import connect_writer, is_away, is_broken, is_busy, open_log, translated
 from taskforge.storage.sqlite.keeper import Keeper
 from taskforge.storage.sqlite.signals import Signals
 from taskforge.storage.sqlite.transaction import Stamp, Transaction
 from taskforge.storage.sqlite.turn import Turn
+from taskforge.storage.sqlite.whereabouts import GONE, Identity, Whereabouts
+from taskforge.telemetry.outage import Outage
 
 T = TypeVar("T")
+logger = logging.getLogger("taskforge.store")
 BUSY_SECONDS = 5.0
 BUSY_TRIES = 3
 # A group stops taking calls after this long, so that its first caller and other processes do not wait for a whole backlog.
@@ -66,8 +71,9 @@ class Call:
 
 
 class Writer:
-    def __init__(self, path: Path, stamp: Stamp, signals: Signals, *, durable: bool) -> None:
+    def __init__(self, path: Path, stamp: Stamp, signals: Signals, outage: Outage, *, durable: bool) -> None:
         self._path = path
+        self._outage = outage
         self._turn = Turn(path)
         self._stamp = stamp
         self._signals = signals
@@ -76,6 +82,8 @@ class Writer:
         self._thread: threading.Thread | None = None
         self._connection: sqlite3.Connection | None = None
         self._keeper: Keeper | None = None
+        self._whereabouts: Whereabouts | None = None
+        self._file: Identity | None = None  # the one that was last known to have our tables
         self._lazy = False  # what the connection is set to
         self._log: int | None = None  # SQLite's log, to be forced by hand
         self._doubtful = False  # whether forcing it, or writing to it, has failed
@@ -86,7 +94,9 @@ class Writer:
 
     # --- Callers ---
 
-    def start(self) -> None:
+    def start(self, file: Identity | None) -> None:
+        """`file` was opened, and has our tables."""
+        self._file = file
         self._thread = threading.Thread(target=self._run, name="taskforge-sqlite-writer", daemon=True)
         self._thread.start()
 
@@ -165,6 +175,8 @@ class Writer:
             for attempt in range(BUSY_TRIES):
                 try:
                     done, wakes, told = self._write(calls)
+                    if self._outage.is_on:
+                        self._outage.serve()
                     break
                 except BaseException as error:  # noqa: BLE001 - whatever it is, every caller must hear of it
                     self._doubtful |= is_broken(error)
@@ -178,6 +190,7 @@ class Writer:
                     for call in calls:
                         call.error = StoreUnavailable(f"SQLite does not serve just now: {error}")
                         call.error.__cause__ = error
+                    self._outage.meet(StoreUnavailable(f"SQLite does not serve just now: {error}"))
                     done = len(calls)
                     break
             served, calls = calls[:done] + self._taken, calls[done:]
@@ -209,6 +222,8 @@ class Writer:
             self._take_up_offers(connection, keeper)
         if connection.in_transaction:
             connection.execute("commit")
+        assert self._whereabouts is not None
+        self._whereabouts.check(lazy=lazy)
         told = bool(self._taken)
         if early:
             _settle(self._taken)
@@ -258,9 +273,9 @@ class Writer:
 
     def _connect(self) -> tuple[sqlite3.Connection, Keeper]:
         if self._connection is None or self._keeper is None:
-            self._connection = connect_writer(self._path, durable=self._durable)
+            self._connection = connection = self._open()
             self._lazy = not self._durable
-            self._keeper = Keeper(self._connection)
+            self._keeper = Keeper(connection)
         if self._doubtful:
             # What did not get to disk may be a hole in the log, and nothing behind a hole is found again: begin a new one.
             busy, *_ = self._connection.execute("pragma wal_checkpoint(truncate)").fetchone()
@@ -268,6 +283,23 @@ class Writer:
                 raise StoreUnavailable("its log did not get to disk, and others are still reading it")
             self._doubtful = False
         return self._connection, self._keeper
+
+    def _open(self) -> sqlite3.Connection:
+        """The file that was there before, or what an operator has put in its place."""
+        if not self._path.exists():
+            raise StoreUnavailable(GONE)
+        connection = connect_writer(self._path, durable=self._durable)
+        try:
+            self._whereabouts = whereabouts = Whereabouts(self._path, connection)
+            if whereabouts.file != self._file:
+                self._turn.close()  # the queue of those who write may be another one, too
+                migrator.check(connection)
+                logger.warning("the store's file was replaced by another; going on with the one that is there now")
+                self._file = whereabouts.file
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     def _set_level(self, connection: sqlite3.Connection, *, lazy: bool) -> None:
         """How much the next commit waits for: FULL, for the log to be on disk; NORMAL, for nothing."""

@@ -1,0 +1,132 @@
+"""A file that is removed or replaced while it is in use: nothing is acknowledged that would be gone."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from taskforge.domain.errors import StoreUnavailable
+from taskforge.domain.job import Inserted, new_job
+from taskforge.domain.queue import CreateQueue
+from taskforge.domain.worker import NewWorker
+from taskforge.storage.engine import Claim
+from taskforge.storage.sqlite.engine import SqliteEngine
+from taskforge.storage.sqlite.whereabouts import NOW_AND_THEN_SECONDS
+
+ENDS = ("", "-wal", "-shm")
+
+
+@pytest.fixture
+async def used(tmp_path: Path) -> AsyncIterator[SqliteEngine]:
+    """With a connection that writes and one that reads."""
+    engine = SqliteEngine(tmp_path / "jobs.db")
+    await engine.open()
+    await engine.change_queue(1, CreateQueue(name="default"))
+    assert await insert(engine)
+    assert (await engine.stats([1]))[0].pending == 1
+    yield engine
+    await engine.close()
+
+
+async def insert(engine: SqliteEngine) -> bool:
+    [answer] = await engine.insert(1, [new_job("default", "work")])
+    return isinstance(answer, Inserted)
+
+
+@pytest.mark.parametrize("ends", [ENDS, ("",), ("-wal",), ("-shm",)], ids=["all", "file", "log", "index"])
+async def test_nothing_is_acknowledged_into_files_that_are_gone(used: SqliteEngine, tmp_path: Path, ends: tuple[str, ...]) -> None:
+    for end in ends:
+        (tmp_path / f"jobs.db{end}").unlink()
+    if "" not in ends:  # looked at now and then: what is acknowledged meanwhile comes into the file when the log is closed
+        await asyncio.sleep(NOW_AND_THEN_SECONDS)
+    with pytest.raises(StoreUnavailable, match="removed"):
+        await insert(used)
+    if "" not in ends:
+        return
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable, match="put it back, or restore a backup"):
+            await insert(used)
+        with pytest.raises(StoreUnavailable, match="put it back, or restore a backup"):
+            await used.stats([1])
+    assert not (tmp_path / "jobs.db").exists(), "no empty file may take its place"
+
+
+async def test_a_claim_of_a_job_in_a_file_that_is_gone_is_none(used: SqliteEngine, tmp_path: Path) -> None:
+    """Also one that stands for the next insert, and would be answered before that is on disk."""
+    worker = await used.register(1, NewWorker(name="w"), 60)
+    await used.claim(Claim(worker.incarnation, 5, standing=True))
+    for end in ENDS:
+        (tmp_path / f"jobs.db{end}").unlink()
+    with pytest.raises(StoreUnavailable):
+        await insert(used)
+    with pytest.raises(StoreUnavailable):
+        await used.claim(Claim(worker.incarnation, 5))
+
+
+async def test_a_file_that_is_put_back_serves_again(used: SqliteEngine, tmp_path: Path) -> None:
+    (tmp_path / "away").mkdir()
+    for end in ENDS:
+        (tmp_path / f"jobs.db{end}").rename(tmp_path / "away" / f"jobs.db{end}")
+    with pytest.raises(StoreUnavailable):
+        await insert(used)
+    for end in ENDS:
+        if (tmp_path / "away" / f"jobs.db{end}").exists():
+            (tmp_path / "away" / f"jobs.db{end}").rename(tmp_path / f"jobs.db{end}")
+    assert await insert(used)
+    assert (await used.stats([1]))[0].pending in (2, 3)  # that of the one that was refused may be there
+
+
+async def test_a_backup_in_its_place_is_gone_on_with_and_told_of(
+    used: SqliteEngine, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    source, target = sqlite3.connect(tmp_path / "jobs.db"), sqlite3.connect(tmp_path / "backup.db")
+    with source, target:
+        source.backup(target)
+    source.close()
+    target.close()
+    assert await insert(used)  # not in the backup
+    for end in ENDS:
+        (tmp_path / f"jobs.db{end}").unlink()
+    (tmp_path / "backup.db").rename(tmp_path / "jobs.db")
+    with pytest.raises(StoreUnavailable, match="replaced"):
+        await insert(used)
+    assert await insert(used)
+    assert (await used.stats([1]))[0].pending == 2
+    assert "replaced by another; going on with" in caplog.text
+
+
+async def test_a_file_without_our_tables_is_not_gone_on_with(used: SqliteEngine, tmp_path: Path) -> None:
+    for end in ENDS:
+        (tmp_path / f"jobs.db{end}").unlink()
+    (tmp_path / "jobs.db").touch()
+    with pytest.raises(StoreUnavailable, match="replaced"):
+        await insert(used)
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable, match="taskforge migrate"):
+            await insert(used)
+        with pytest.raises(StoreUnavailable):
+            await used.stats([1])
+
+
+async def test_a_link_that_leads_elsewhere_is_noticed(tmp_path: Path) -> None:
+    for name in ("one.db", "two.db"):
+        engine = SqliteEngine(tmp_path / name)
+        await engine.open()
+        await engine.change_queue(1, CreateQueue(name="default"))
+        await engine.close()
+    link = tmp_path / "jobs.db"
+    link.symlink_to("one.db")
+    engine = SqliteEngine(link)
+    await engine.open()
+    try:
+        assert await insert(engine)
+        link.unlink()
+        link.symlink_to("two.db")
+        with pytest.raises(StoreUnavailable, match="replaced"):
+            await insert(engine)
+        assert await insert(engine)
+        assert (await engine.stats([1]))[0].pending == 1
+    finally:
+        await engine.close()
