@@ -187,7 +187,20 @@ def _url(field: str, value: Any) -> str:
             raise Invalid(field, "its port is not a number from 0 to 65535", f"write it like {_like(text)}") from None
         expected = f"write it like {_like(text)}; an IPv6 address stands in [ ], and a password has %5B and %5D for them"
         raise Invalid(field, "it cannot be read", expected) from None
+    check_sqlite_url(field, text)
     return text
+
+
+def check_sqlite_url(field: str, url: str) -> None:
+    """In a URL # and ? end the path: a file of another name than the one meant would be made. Behind ? the project may stand."""
+    if not url.lower().startswith("sqlite:"):
+        return
+    path, mark, query = url.partition("?")
+    meant = "if the file has it in its name, write "
+    if "#" in url:
+        raise Invalid(field, "has a # in it", f"{meant}{url.replace('#', '%23')}")
+    if mark and not all(part.startswith("project=") for part in query.split("&")):
+        raise Invalid(field, "has a ? in it", f"{meant}{path}%3F{query}")
 
 
 def _like(url: str) -> str:

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 import msgspec
 
 from taskforge.domain.errors import Invalid, StoreUnsuitable
-from taskforge.settings import Settings
+from taskforge.settings import Settings, check_sqlite_url
 from taskforge.storage.engine import Engine
 from taskforge.worker.source import WorkSource
 
@@ -135,6 +135,7 @@ def make_temporary_engine(path: Path, clock: Callable[[], datetime]) -> Engine:
 
 def sqlite_path(url: str) -> Path:
     """sqlite:///relative.db and sqlite:////absolute.db, as everyone writes them."""
+    check_sqlite_url("url", url)
     parts = urlsplit(url)
     if parts.netloc or not parts.path.startswith("/") or len(parts.path) < 2:
         raise Invalid("url", f"is {url!r}", "use sqlite:///relative.db or sqlite:////absolute/path.db (three or four slashes)")

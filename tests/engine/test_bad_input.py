@@ -11,6 +11,7 @@ from taskforge.domain.changes import EditJob, RetryJob
 from taskforge.domain.errors import Invalid, NotFound
 from taskforge.domain.job import NewJob, Refused, new_job
 from taskforge.domain.queue import CreateQueue, QueueSettings, UpdateQueue
+from taskforge.domain.worker import UpdateWorker
 from tests.engine.world import World
 
 NAIVE = datetime(2030, 1, 1)  # noqa: DTZ001 - the mistake under test
@@ -131,6 +132,17 @@ async def test_a_nul_in_a_payload_survives_or_is_refused_but_never_breaks_the_ba
     assert [isinstance(answer, Refused) for answer in answers] == [False, False, False]
     claimed = await world.claim(await world.worker())
     assert [one.payload for one in claimed] == [b"1", odd.payload, b"2"]
+
+
+@pytest.mark.parametrize("odd", [{"a": "\x00"}, {"\x00": 1}, {"a": ["\\\x00"]}])
+async def test_a_nul_in_capabilities_is_refused(world: World, odd: dict[str, Any]) -> None:
+    with pytest.raises(Invalid, match="capabilities: contains NUL"):
+        await world.worker(capabilities=odd)
+    registered = await world.worker(capabilities={"a": "\\u0000"})  # a backslash and five letters
+    [worker] = await world.engine.workers([1])
+    assert worker.capabilities == {"a": "\\u0000"}
+    with pytest.raises(Invalid, match="capabilities: contains NUL"):
+        await world.engine.update_worker(1, UpdateWorker(worker=registered.worker, capabilities=odd))
 
 
 async def test_a_payload_that_is_no_json_text_is_stored_as_it_came_or_refused(world: World) -> None:

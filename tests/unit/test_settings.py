@@ -6,6 +6,7 @@ import pytest
 
 from taskforge.domain.errors import Invalid
 from taskforge.settings import Settings
+from taskforge.wiring import sqlite_path
 
 
 def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
@@ -51,3 +52,24 @@ def test_what_kubernetes_tells_the_pods_of_a_service_named_taskforge_is_no_setti
     assert Settings.load(environment=links) == Settings()
     with pytest.raises(Invalid, match="TASKFORGE_SERVICE_HOSTS: is not a known setting"):
         Settings.load(environment=links | {"TASKFORGE_SERVICE_HOSTS": "10.0.0.1"})
+
+
+@pytest.mark.parametrize(
+    ("url", "wanted"),
+    [
+        ("sqlite:///jobs#1.db", "sqlite:///jobs%231.db"),
+        ("sqlite:///jobs?1.db", "sqlite:///jobs%3F1.db"),
+        ("sqlite:////var/a?b=c.db", "sqlite:////var/a%3Fb=c.db"),
+    ],
+)
+def test_a_mark_that_would_cut_a_files_name_is_refused(url: str, wanted: str) -> None:
+    with pytest.raises(Invalid, match="if the file has it in its name") as caught:
+        Settings.load({"url": url}, environment={})
+    assert caught.value.expected.endswith(wanted)
+    with pytest.raises(Invalid):
+        sqlite_path(url)  # also of settings that nobody has checked
+    assert sqlite_path(Settings.load({"url": wanted}, environment={}).url) == Path(url.removeprefix("sqlite:///"))
+
+
+def test_a_project_may_stand_behind_a_files_name() -> None:
+    assert sqlite_path(Settings.load({"url": "sqlite:///jobs.db?project=mail"}, environment={}).url) == Path("jobs.db")

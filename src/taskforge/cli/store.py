@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 from uuid import UUID
 
 from cyclopts import Parameter
@@ -83,7 +83,7 @@ def explained(url: str) -> Iterator[None]:
 
 def problem_with(path: Path) -> CommandError | None:
     if path.is_dir():
-        return CommandError(f"{path} is a folder", f"name a file in it: --url sqlite:///{path / 'taskforge.db'}")
+        return CommandError(f"{path} is a folder", f"name a file in it: --url sqlite:///{quote(str(path / 'taskforge.db'))}")
     if not path.parent.is_dir():
         return CommandError(
             f"there is no folder {path.parent}", f"make it with `mkdir -p {path.parent}`, or name another with --url"
@@ -109,7 +109,7 @@ def _looks_like_sqlite(path: Path) -> bool:
 def _other_stores(path: Path, flag: str | None) -> str:
     known = sorted(one.name for one in path.parent.glob("*.db")) if path.parent.is_dir() else []
     found = nearest(path.name, known) or (known[0] if len(known) == 1 else None)
-    near = f"did you mean --url sqlite:///{path.parent / found}? Otherwise " if found else ""
+    near = f"did you mean --url sqlite:///{quote(str(path.parent / found))}? Otherwise " if found else ""
     same = "" if flag is None else f" --url {shlex.quote(flag)}"
     return f"{near}make it with `taskforge migrate{same}`, or name another with --url or TASKFORGE_URL"
 

@@ -111,6 +111,16 @@ def json_bytes(field: str, value: Any, *, most: int) -> bytes:
     return encoded
 
 
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+
+
+def without_nul(field: str, document: bytes) -> bytes:
+    """JSON whose parts are compared in the store: it may carry NUL as an escape, but no text there can hold it."""
+    if _NUL.search(document) is not None:
+        raise Invalid(field, "contains NUL", "use text without it")
+    return document
+
+
 # Numbers that JSON can write and no reader can hold (1e999, a thousand digits). All else that decoders refuse, a scan refuses too.
 _HUGE_NUMBER = re.compile(rb"[eE]\+?\d{3}|\d{300}")
 _scan = msgspec.json.Decoder(msgspec.Raw).decode

@@ -144,7 +144,7 @@ def check_worker(worker: NewWorker | UpdateWorker) -> None:
     if worker.capabilities is not None:
         if not isinstance(worker.capabilities, Mapping):
             raise Invalid("capabilities", f"is a {type(worker.capabilities).__name__}", 'use an object such as {"gpu": true}')
-        rules.json_bytes("capabilities", worker.capabilities, most=10_000)
+        rules.without_nul("capabilities", rules.json_bytes("capabilities", worker.capabilities, most=10_000))
     if isinstance(worker, NewWorker):
         rules.choice("worker_type", worker.worker_type, WORKER_TYPES)
         if worker.role is not None:

@@ -173,6 +173,7 @@ class Directory:
             [
                 *([] if expected is None else [_next_version(old)]),
                 Step("delete from taskforge.quotas where project = $1", (old.number,)),
+                Step("delete from taskforge.quota_usage where project = $1", (old.number,)),
                 Step(unused, (old.number,), used),
                 audited(note, now, f"project {old.name} ({old.id})", before={"name": old.name}),
             ]

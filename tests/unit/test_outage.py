@@ -1,0 +1,67 @@
+"""An outage is told once when it begins and once when it is over, however the calls are answered in between."""
+
+import pytest
+
+from taskforge.domain.retry import Patience
+from taskforge.telemetry.outage import QUIET_SECONDS, Outage
+
+
+class Time:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+@pytest.fixture
+def outage(time: Time) -> Outage:
+    made = Outage(time)
+    made.is_watching = True
+    return made
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.message.partition(",")[0] for record in caplog.records]
+
+
+def test_a_store_that_refuses_some_calls_is_not_back(outage: Outage, time: Time, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(20):
+        outage.meet(OSError("read-only"))
+        time.now += QUIET_SECONDS / 2
+        outage.serve()
+    assert told(caplog) == ["the store does not serve"]
+    time.now += QUIET_SECONDS
+    outage.serve()
+    outage.serve()
+    assert told(caplog) == ["the store does not serve", "the store serves again"]
+    assert "after 28 s" in caplog.text
+    outage.meet(OSError("again"))
+    assert len(told(caplog)) == 3
+
+
+def test_one_that_was_not_there_is_back_with_the_first_answer(outage: Outage, time: Time, caplog: pytest.LogCaptureFixture) -> None:
+    outage.meet(OSError("refused"), unreachable=True)
+    time.now += 0.1
+    outage.serve()
+    assert told(caplog) == ["the store does not serve", "the store serves again"]
+
+
+def test_before_it_was_opened_and_after_it_was_closed_nothing_is_told(outage: Outage, caplog: pytest.LogCaptureFixture) -> None:
+    outage.is_watching = False
+    outage.meet(OSError("no such database"))
+    assert not outage.is_on
+    assert told(caplog) == []
+
+
+def test_waits_grow_to_a_bound_and_begin_anew() -> None:
+    patience = Patience(chance=lambda: 0.5)
+    assert [patience.wait() for _ in range(7)] == [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0]
+    assert patience.wait(5.0) == 5.0
+    patience.forget()
+    assert patience.wait() == 0.1
+    assert Patience(chance=lambda: 1.0).wait() < QUIET_SECONDS
