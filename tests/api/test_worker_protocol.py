@@ -63,6 +63,16 @@ async def test_a_job_goes_through_a_worker(worker: httpx.AsyncClient, root: http
     await call(worker, "deregister", 204, incarnation=incarnation)
 
 
+async def test_a_worker_hears_of_others_of_its_machine(worker: httpx.AsyncClient) -> None:
+    first = await call(worker, "register", 201, name="a", pid=1, machine="m", pid_started="x")
+    assert first["earlier"] == []
+    second = await call(worker, "register", 201, name="b", pid=2, machine="m", pid_started="y")
+    assert second["earlier"] == [{"incarnation": first["incarnation"], "pid": 1, "pid_started": "x"}]
+    await call(worker, "deregister", 204, incarnation=first["incarnation"], died=True)
+    third = await call(worker, "register", 201, name="c", pid=3, machine="m", pid_started="z")
+    assert [one["incarnation"] for one in third["earlier"]] == [second["incarnation"]]
+
+
 async def test_a_death_ends_the_lease_although_jobs_run(api: Api, worker: httpx.AsyncClient, root: httpx.AsyncClient) -> None:
     job = await enqueue(root)
     incarnation = await started(worker)

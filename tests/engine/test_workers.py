@@ -7,7 +7,7 @@ from taskforge.domain.assignment import Assign
 from taskforge.domain.errors import Conflict, Deregistered, Invalid, LeaseLost, NotFound, Stale
 from taskforge.domain.outcome import Cancel, Crashed, DeadLetter, Fail, Retry, Snooze, Succeed, Transition
 from taskforge.domain.queue import DeleteQueue
-from taskforge.domain.worker import NewWorker, Registered, Sample, UpdateWorker, Worker, WorkerStatus
+from taskforge.domain.worker import Earlier, NewWorker, Registered, Sample, UpdateWorker, Worker, WorkerStatus
 from taskforge.storage.engine import Engine
 from tests.engine.world import ERROR, World
 
@@ -215,6 +215,31 @@ async def test_a_worker_that_died_leaves_its_jobs_to_others_at_once(world: World
     assert not isinstance(caught.value, Deregistered), "nobody took it out"
     assert await world.finish(claimed.fence, Succeed()) == [], "what it had reported before it died counts"
     await other.renew(bystander.incarnation, 10, Sample())
+
+
+async def test_who_registers_is_told_of_others_of_its_machine_that_have_not_left(world: World, other: Engine) -> None:
+    second = await world.probe.add_project("second")
+
+    async def register(name: str, pid: int, machine: str = "m", project: int = 1) -> Registered:
+        return await other.register(project, NewWorker(name=name, pid=pid, machine=machine, pid_started=f"at {pid}"), 60)
+
+    first = await register("a", 1)
+    assert first.earlier == ()
+    last = await other.register(1, NewWorker(name="z", pid=9, machine="m", pid_started="at 9"), 90)
+    left, died = await register("b", 2), await register("c", 3)
+    assert {one.incarnation for one in died.earlier} == {first.incarnation, last.incarnation, left.incarnation}
+    await world.engine.deregister(left.incarnation)
+    await world.engine.deregister(died.incarnation, died=True)
+    await register("d", 4, machine="elsewhere")
+    await register("e", 5, machine="")
+    await register("f", 6, project=second)
+    again = await register("a", 7)
+    assert again.earlier == (Earlier(first.incarnation, 1, "at 1"), Earlier(last.incarnation, 9, "at 9")), "soonest over first"
+    assert (await register("g", 8, machine="")).earlier == ()
+    world.clock.advance(3_600)
+    assert first.incarnation in {one.incarnation for one in (await register("h", 10)).earlier}, "also behind its lease"
+    world.clock.advance(90_000)
+    assert (await register("i", 11)).earlier == ()
 
 
 async def test_a_death_is_told_of_workers_of_the_own_projects_only(world: World) -> None:

@@ -64,6 +64,9 @@ async def register(caller: Caller, _project: str | None, body: bytes, _key: str 
         incarnation=made.incarnation,
         lease_seconds=given.lease_seconds,
         heartbeat_seconds=min(seconds, given.lease_seconds / 3),
+        earlier=tuple(
+            wire.WireEarlier(incarnation=one.incarnation, pid=one.pid, pid_started=one.pid_started) for one in made.earlier
+        ),
     )
 
 

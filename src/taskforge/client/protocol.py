@@ -14,7 +14,7 @@ from taskforge.domain.job import Claimed
 from taskforge.domain.log import NewLine
 from taskforge.domain.outcome import Outcome
 from taskforge.domain.wire_outcome import wire_of
-from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample
+from taskforge.domain.worker import Earlier, NewWorker, Registered, Renewed, Sample
 
 T = TypeVar("T")
 _registered, _heartbeat = reader(wire.Registered), reader(wire.HeartbeatAnswer)
@@ -24,7 +24,8 @@ _claimed, _lost = reader(wire.ClaimAnswer), reader(wire.LostAnswer)
 def register(worker: NewWorker, lease_seconds: float) -> Request[Registered]:
     def read(body: bytes) -> Registered:
         found = _registered(body)
-        return Registered(found.worker, found.incarnation)
+        earlier = tuple(Earlier(one.incarnation, one.pid, one.pid_started) for one in found.earlier)
+        return Registered(found.worker, found.incarnation, earlier)
 
     return _call("register", wire.register_body(worker, lease_seconds), read)
 

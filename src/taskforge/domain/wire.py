@@ -47,7 +47,15 @@ class Register(Body, frozen=True, kw_only=True):
     version: str = ""
     host: str = ""
     pid: int | None = None
+    machine: str = ""
+    pid_started: str = ""
     lease_seconds: float = 15.0
+
+
+class WireEarlier(Answer, frozen=True, kw_only=True):
+    incarnation: UUID
+    pid: int
+    pid_started: str
 
 
 class Registered(Answer, frozen=True, kw_only=True):
@@ -55,6 +63,7 @@ class Registered(Answer, frozen=True, kw_only=True):
     incarnation: UUID
     lease_seconds: float
     heartbeat_seconds: float
+    earlier: tuple[WireEarlier, ...] = ()
 
 
 class Heartbeat(Body, frozen=True, kw_only=True, omit_defaults=True):
@@ -168,6 +177,8 @@ def new_worker(body: Register) -> NewWorker:
         version=body.version,
         host=body.host,
         pid=body.pid,
+        machine=body.machine,
+        pid_started=body.pid_started,
     )
 
 
@@ -183,6 +194,8 @@ def register_body(worker: NewWorker, lease_seconds: float) -> Register:
         version=worker.version,
         host=worker.host,
         pid=worker.pid,
+        machine=worker.machine,
+        pid_started=worker.pid_started,
         lease_seconds=lease_seconds,
     )
 

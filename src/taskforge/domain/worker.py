@@ -14,6 +14,7 @@ from taskforge.domain.marks import mark_of
 
 WORKER_TYPES = ("general", "specialized_cpu", "specialized_io", "specialized_gpu")
 MOST_NAMES = 1_000
+MOST_EARLIER = 100  # told of to who registers; whoever registers next hears of the rest
 # Of its lease, a worker that is silent for so long is unhealthy: 10 seconds of 15. Then two heartbeats are missing.
 SILENT_PART = 2 / 3
 FORMER_SECONDS = 30 * 86_400.0
@@ -41,11 +42,24 @@ class NewWorker(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
     host: str = ""
     pid: int | None = None
+    # The same text for all processes that can look for each other by pid, and when this one began: who registers from there is told
+    # of those that may have died, and says so if they have.
+    machine: str = ""
+    pid_started: str = ""
+
+
+class Earlier(msgspec.Struct, frozen=True):
+    """An incarnation from the same machine that has not left: it lives, or died and nobody has said so."""
+
+    incarnation: UUID
+    pid: int
+    pid_started: str
 
 
 class Registered(msgspec.Struct, frozen=True):
     worker: UUID  # the identity, stable across restarts of the same name
     incarnation: UUID  # this life of it; leases belong to it
+    earlier: tuple[Earlier, ...] = ()
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -153,6 +167,8 @@ def check_worker(worker: NewWorker | UpdateWorker) -> None:
         rules.text("host", worker.host, most=255, least=0)
         if worker.pid is not None:
             rules.integer("pid", worker.pid, 0, 2**31 - 1)
+        rules.text("machine", worker.machine, most=100, least=0)
+        rules.text("pid_started", worker.pid_started, most=100, least=0)
         for field, names in (("queues", worker.queues), ("types", worker.types)):
             if names is not None:
                 _check_names(field, names)

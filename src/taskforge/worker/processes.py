@@ -43,7 +43,12 @@ def this_machine() -> str:
 
 def has_ended(process: ProcessId) -> bool:
     """Whether it surely has: one that nobody has waited for yet has ended as well."""
-    if _started(process.pid) != process.started:
+    if not psutil.pid_exists(process.pid):
+        return True
+    started = _started(process.pid)
+    if started is None:
+        return False  # another user's, which we may not look at
+    if started != process.started:
         return True
     try:
         found = psutil.Process(process.pid)

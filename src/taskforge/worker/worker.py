@@ -16,12 +16,13 @@ from taskforge.domain.errors import LeaseLost, StoreUnavailable, TaskForgeError
 from taskforge.domain.job import Claimed
 from taskforge.domain.outcome import HandBackOutcome
 from taskforge.domain.retry import Patience
-from taskforge.domain.worker import NewWorker, Registered
+from taskforge.domain.worker import Earlier, NewWorker, Registered
 from taskforge.version import __version__
 from taskforge.worker.executor import Executor, FailureHook, Middleware
 from taskforge.worker.fetcher import Fetcher
 from taskforge.worker.finisher import Finisher
 from taskforge.worker.lease import Health, Keeper, Word
+from taskforge.worker.processes import ProcessId, has_ended, this_machine, this_process
 from taskforge.worker.registry import Registry
 from taskforge.worker.reporter import Reporter, job_logging
 from taskforge.worker.source import Completion, WorkSource
@@ -137,16 +138,30 @@ class Worker:
             version=__version__,
             host=socket.gethostname()[:255],
             pid=os.getpid(),
+            machine=this_machine(),
+            pid_started=this_process().started,
         )
         patience = Patience()
         while not self._stop.is_set():
             try:
-                return await self._source.register(worker, options.lease_seconds + KEEPER_SECONDS)
+                registered = await self._source.register(worker, options.lease_seconds + KEEPER_SECONDS)
+                await self._tell_of_the_dead(registered.earlier)
             except StoreUnavailable as error:
                 logger.debug("cannot register, trying again: %s", error)
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._stop.wait(), patience.wait(error.asked_for))
+            else:
+                return registered
         return None
+
+    async def _tell_of_the_dead(self, earlier: Sequence[Earlier]) -> None:
+        """Processes of this machine that were killed together with their lease keepers: nobody else can tell before their leases
+        are over, and after that nobody would know that they died."""
+        for one in earlier:
+            if has_ended(ProcessId(one.pid, one.pid_started)):
+                logger.warning("worker process %d of this machine is gone without having left: its jobs go to others", one.pid)
+                with contextlib.suppress(TaskForgeError):
+                    await self._source.deregister(one.incarnation, died=True)
 
     async def _live(self, incarnation: UUID) -> None:
         options, executor = self._options, self.executor

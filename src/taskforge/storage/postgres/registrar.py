@@ -25,6 +25,8 @@ from taskforge.domain.queue import (
     queue_topic,
 )
 from taskforge.domain.worker import (
+    MOST_EARLIER,
+    Earlier,
     NewWorker,
     Registered,
     Renewed,
@@ -187,11 +189,16 @@ class Registrar(Steward):
                     lease_seconds,
                     self.bound_now(),
                     name_beside(worker.name, incarnation),
+                    worker.machine,
+                    worker.pid_started,
                 )
             except asyncpg.ForeignKeyViolationError:
                 raise NotFound("project", str(project)) from None
             await connection.execute(self.sql("unpark"), project, worker.types, self.bound_now())
-        return Registered(uuid_from_int(identity.int), incarnation)
+            values = (project, worker.machine, incarnation, self.bound_now(), MOST_EARLIER)
+            rows = await connection.fetch(self.sql("earlier"), *values) if worker.machine else []
+        earlier = tuple(Earlier(uuid_from_int(row["incarnation"].int), row["pid"], row["pid_started"]) for row in rows)
+        return Registered(uuid_from_int(identity.int), incarnation, earlier)
 
     async def renew(self, incarnation: UUID, lease_seconds: float, sample: Sample) -> Renewed:
         numbers = (lease_seconds, sample.cpu_percent, sample.memory_bytes, sample.healthy)

@@ -11,6 +11,8 @@ from taskforge.domain.ids import uuid_from_bytes
 from taskforge.domain.marks import check_same
 from taskforge.domain.query import WorkerTotals
 from taskforge.domain.worker import (
+    MOST_EARLIER,
+    Earlier,
     NewWorker,
     Registered,
     Renewed,
@@ -30,6 +32,7 @@ from taskforge.storage.sqlite.transaction import Transaction
 _HELD = """
 select lease_until, healthy, lease_seconds, heartbeat_at from workers where incarnation = ? and left_at is null
 """
+DAY_SECONDS = 86_400.0
 
 
 def register(transaction: Transaction, project: int, worker: NewWorker, lease_seconds: float) -> Registered:
@@ -64,11 +67,15 @@ def register(transaction: Transaction, project: int, worker: NewWorker, lease_se
             wished,
             drains,
             lease_seconds,
+            worker.machine,
+            worker.pid_started,
         ),
     )
     transaction.execute(sql("unpark"), (now, project, None if worker.types is None else codec.json(worker.types)))
     ledger.announce(transaction, project, "worker.registered", worker=identity)
-    return Registered(identity, incarnation)
+    since = transaction.steady - span(DAY_SECONDS)
+    rows = transaction.execute(sql("earlier"), (project, worker.machine, incarnation.bytes, since, MOST_EARLIER))
+    return Registered(identity, incarnation, tuple(Earlier(uuid_from_bytes(key), pid, started) for key, pid, started in rows))
 
 
 def renew(transaction: Transaction, asked_at: int, incarnation: UUID, lease_seconds: float, sample: Sample) -> Renewed:

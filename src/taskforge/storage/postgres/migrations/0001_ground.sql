@@ -287,11 +287,14 @@ create table taskforge.workers (
     registered_at timestamptz not null,
     updated_at timestamptz not null,
     left_at timestamptz,
+    machine text not null default '', -- where its pid means something, and when that process began
+    pid_started text not null default '',
     died_at timestamptz -- its process is known to have ended without leaving; whoever outlived it said so
 ) with (fillfactor = 50);
 create index workers_id on taskforge.workers (id, registered_at);
 create index workers_name on taskforge.workers (project, name, registered_at);
 create index workers_given_name on taskforge.workers (project, given_name, registered_at);
+create index workers_machine on taskforge.workers (project, machine) where left_at is null and machine <> '';
 
 -- Whose life an incarnation was that is no longer kept: history names incarnations, and is kept for longer.
 create table taskforge.former_workers (

@@ -1,7 +1,8 @@
 -- A new life of a worker: of the one that was last started under this name, whose shown name and wishes it keeps, or of a new one. A name
 -- that another worker of the project bears by now, because it was renamed, is not taken from it.
 -- $1 incarnation · $2 worker id if the name is new · $3 project · $4 name · $5 type · $6 role · $7 capabilities · $8 queues · $9 types ·
--- $10 max concurrent jobs · $11 version · $12 host · $13 pid · $14 lease seconds · $15 now (tests) · $16 the name if it is another's
+-- $10 max concurrent jobs · $11 version · $12 host · $13 pid · $14 lease seconds · $15 now (tests) · $16 the name if it is another's ·
+-- $17 machine · $18 when the process began
 with clock as (
     select coalesce($15::timestamptz, statement_timestamp()) as now
 ),
@@ -15,12 +16,13 @@ worker as (
 ),
 registered as (
     insert into taskforge.workers (incarnation, id, project, name, given_name, worker_type, role, capabilities, queues, types,
-        max_concurrent_jobs, wished_slots, drain_mode, version, host, pid, lease_until, lease_seconds, registered_at, updated_at)
+        max_concurrent_jobs, wished_slots, drain_mode, version, host, pid, machine, pid_started, lease_until, lease_seconds,
+        registered_at, updated_at)
     select $1, w.id, $3,
         case when exists (
             select from taskforge.workers o where o.project = $3 and o.name = w.name and o.id <> w.id and o.lease_until > c.now
         ) then $16 else w.name end,
-        $4, $5, $6, $7::jsonb, $8::text[], $9::text[], $10, w.wished_slots, w.drain_mode, $11, $12, $13,
+        $4, $5, $6, $7::jsonb, $8::text[], $9::text[], $10, w.wished_slots, w.drain_mode, $11, $12, $13, $17, $18,
         c.now + make_interval(secs => $14), $14, c.now, c.now
     from worker w cross join clock c
     returning id, project, registered_at

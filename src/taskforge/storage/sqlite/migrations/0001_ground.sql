@@ -295,10 +295,13 @@ create table workers (
     registered_at integer not null,
     updated_at integer not null,
     left_at integer,
+    machine text not null default '', -- where its pid means something, and when that process began
+    pid_started text not null default '',
     died_at integer -- its process is known to have ended without leaving; whoever outlived it said so
 ) strict, without rowid;
 create index workers_name on workers (project, name, registered_at);
 create index workers_given_name on workers (project, given_name, registered_at);
+create index workers_machine on workers (project, machine) where left_at is null and machine <> '';
 create index workers_id on workers (id, registered_at);
 
 -- Whose life an incarnation was that is no longer kept: history names incarnations, and is kept for longer.
