@@ -13,10 +13,11 @@ from pathlib import Path
 import msgspec
 
 from taskforge.domain.errors import LeaseLost
+from taskforge.domain.execution import Beat
 from taskforge.domain.ids import IdMint
 from taskforge.domain.job import Inserted, new_job
 from taskforge.domain.outcome import Finish, Succeed
-from taskforge.domain.worker import NewWorker
+from taskforge.domain.worker import NewWorker, Sample
 from taskforge.storage.engine import Claim, Engine
 
 LEASE_SECONDS = 1.0
@@ -57,6 +58,9 @@ async def work(engine: Engine, name: str) -> None:
     while True:
         try:
             claimed = await engine.claim(Claim(registered.incarnation, 5))
+            # What need not be on disk is written beside what must be, over the same connections.
+            await engine.beat([Beat(fence=one.fence, progress=0.5) for one in claimed])
+            await engine.renew(registered.incarnation, LEASE_SECONDS, Sample())
         except LeaseLost:
             registered = await engine.register(1, NewWorker(name=name), LEASE_SECONDS)
             continue

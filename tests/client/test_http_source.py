@@ -12,8 +12,10 @@ from taskforge.client.problems import AnswerLost, ServerFault
 from taskforge.client.requests import Request
 from taskforge.domain.access import Forbidden, Throttled
 from taskforge.domain.errors import Invalid, StoreUnavailable
+from taskforge.domain.execution import Beat
 from taskforge.domain.ids import IdMint, fence_of
 from taskforge.domain.job import Claimed
+from taskforge.domain.log import Level, NewLine
 from taskforge.domain.outcome import Success
 from taskforge.domain.queue import QueueSettings
 from taskforge.domain.worker import NewWorker, Registered
@@ -76,6 +78,20 @@ async def test_after_a_lost_answer_claims_say_what_is_held(source: tuple[HttpSou
     made._doubt_until = 0.0
     await made.claim(incarnation, 3)
     assert script.sent[-1][1]["held"] is None
+
+
+async def test_what_was_lost_is_not_held_any_more(source: tuple[HttpSource, Script, Any]) -> None:
+    """Nobody completes it, so that is the last that is heard of it."""
+    made, script, incarnation = source
+    kept, beaten, logged = (fence_of(mint(), 1) for _ in range(3))
+    script.answers = [[claimed(kept), claimed(beaten), claimed(logged)], [beaten], [logged], asyncio.CancelledError(), []]
+    await made.claim(incarnation, 5)
+    assert await made.beat([Beat(fence=beaten), Beat(fence=kept)]) == [beaten]
+    assert await made.log([NewLine(logged, Level.INFO, "line")]) == [logged]
+    with pytest.raises(asyncio.CancelledError):
+        await made.claim(incarnation, 3)
+    await made.claim(incarnation, 3)
+    assert script.sent[-1][1]["held"] == [str(kept)]
 
 
 async def test_a_claim_that_is_given_up_leaves_a_doubt_too(source: tuple[HttpSource, Script, Any]) -> None:

@@ -14,7 +14,7 @@ from taskforge.domain.errors import Conflict
 from taskforge.domain.ids import job_of
 from taskforge.domain.job import Claimed, Inserted, JobStatus, new_job
 from taskforge.domain.outcome import Cancel, Finish, HandBack, Retry, Succeed, decide
-from taskforge.domain.queue import CreateQueue
+from taskforge.domain.queue import CreateQueue, DeleteQueue, Queue
 from taskforge.domain.worker import NewWorker
 from taskforge.storage.engine import Claim, Engine
 from tests.engine.stores import Store
@@ -51,6 +51,31 @@ async def drain(engine: Engine, incarnation: UUID, work: Callable[[Claimed], Awa
             await work(one)
         if not claimed:
             await asyncio.sleep(0.01)
+
+
+async def test_a_queue_is_not_deleted_under_a_job_that_is_just_being_claimed(crowd: Crowd, figure: Callable[[str], None]) -> None:
+    deletes, claims, *_ = crowd.engines
+    worker = await claims.register(1, NewWorker(name="w"), 600)
+    seen: Counter[tuple[bool, bool]] = Counter()
+    for number in range(150):
+        queue = await deletes.change_queue(1, CreateQueue(name=f"queue-{number}"))
+        await deletes.insert(1, [new_job(queue.name, "work")])
+        await claims.claim(Claim(worker.incarnation, 0))  # which knows the queue from now on
+
+        async def delete(queue: Queue = queue, pause: float = 0.001 * (number % 4)) -> bool:
+            await asyncio.sleep(pause)
+            try:
+                await deletes.change_queue(1, DeleteQueue(queue=queue.id))
+            except Conflict:
+                return False
+            return True
+
+        claimed, deleted = await asyncio.gather(claims.claim(Claim(worker.incarnation, 1)), delete())
+        assert not (claimed and deleted), f"round {number}: the queue went although its job runs"
+        assert claimed or deleted
+        seen[bool(claimed), deleted] += 1
+        await claims.finish([Finish(one.fence, Succeed()) for one in claimed])
+    figure(f"delete against claim {type(deletes).__name__}: n = {seen.total()}, {seen[True, False]} claimed, {seen[False, True]} deleted")
 
 
 async def test_claimers_never_share_a_job(crowd: Crowd) -> None:

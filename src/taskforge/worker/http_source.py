@@ -91,10 +91,15 @@ class HttpSource:
         return lost
 
     async def beat(self, beats: Sequence[Beat]) -> list[UUID]:
-        return await self._send_all(protocol.progress(self._own(), beats))
+        return self._without(await self._send_all(protocol.progress(self._own(), beats)))
 
     async def log(self, lines: Sequence[NewLine]) -> list[UUID]:
-        return await self._send_all(protocol.logs(self._own(), [piece for line in lines for piece in split(line)]))
+        return self._without(await self._send_all(protocol.logs(self._own(), [piece for line in lines for piece in split(line)])))
+
+    def _without(self, lost: list[UUID]) -> list[UUID]:
+        """Of a job that is lost nobody sends an outcome: it is not held any more."""
+        self._held.difference_update(lost)
+        return lost
 
     def _own(self) -> UUID:
         assert self._incarnation is not None, "not registered"
