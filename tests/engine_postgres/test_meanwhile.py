@@ -8,11 +8,14 @@ from typing import Any
 import asyncpg
 import pytest
 
+from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.job import Inserted, JobStatus, new_job
 from taskforge.domain.log import Level, NewLine
 from taskforge.domain.outcome import Finish, HandBack, Retry, Skip
+from taskforge.domain.queue import CreateQueue, DeleteQueue
 from taskforge.domain.worker import NewWorker
 from taskforge.storage.engine import Claim
+from taskforge.storage.postgres import registrar
 from taskforge.storage.postgres.engine import PostgresEngine
 from taskforge.storage.postgres.reach import SLOW_IN_A_ROW
 from tests.engine.world import ERROR
@@ -93,3 +96,24 @@ async def test_a_job_that_was_handed_back_is_taken_next_though_claims_look_furth
     assert [job.payload for job in taken] == [b"0", b"1", b"2", b"3"]
     assert await engine.finish([Finish(taken[1].fence, HandBack("stop"))]) == []
     assert [job.payload for job in await engine.claim(Claim(worker.incarnation, 2))] == [b"1", b"4"]
+
+
+async def test_a_queue_is_deleted_later_while_somebody_holds_what_runs_and_stops_no_claim_meanwhile(
+    engine: PostgresEngine, connection: asyncpg.Connection, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registrar, "LOCK_TRIES", 4)
+    idle = await engine.change_queue(1, CreateQueue(name="idle"))
+    await engine.insert(1, [new_job("emails", "send", number) for number in range(20)])
+    worker = await engine.register(1, NewWorker(name="w"), 60)
+    async with connection.transaction():
+        await connection.execute(f"update {schema}.running set attempt = attempt where false")  # a process that stands still here
+        deleting = asyncio.create_task(engine.change_queue(1, DeleteQueue(queue=idle.id)))
+        async with asyncio.timeout(5):
+            while not deleting.done():
+                await engine.claim(Claim(worker.incarnation, 1))
+        with pytest.raises(StoreUnavailable, match=r"queue 'idle' cannot be deleted just now: .*; try again"):
+            await deleting
+    [claimed, *_] = await engine.active_executions([1], timed_out=False, limit=100)
+    assert claimed.worker == worker.incarnation
+    await engine.change_queue(1, DeleteQueue(queue=idle.id))
+    assert [queue.name for queue in await engine.queues([1])] == ["emails"]

@@ -16,6 +16,7 @@ from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.worker import Renewed
 from taskforge.settings import Settings
 from taskforge.worker import lease
+from taskforge.worker.processes import this_process
 
 LEASE = 1.5
 
@@ -27,6 +28,10 @@ class Away:
         self._answers_after = answers_after
         self._asked = 0
         self.sent_at = time.monotonic()  # when the last renewal was sent that came through; before there is one, the beginning
+
+    async def open(self, *, migrate: bool) -> None: ...
+
+    async def close(self) -> None: ...
 
     async def renew(self, *_: Any) -> Renewed:
         self._asked += 1
@@ -46,12 +51,15 @@ async def pipes() -> AsyncIterator[int]:
     with os.fdopen(stdin) as heard, os.fdopen(stdout, "w") as told, pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdin", heard)
         patch.setattr(sys, "stdout", told)
-        patch.setattr(lease, "die_with_parent", lambda: None)  # here it would be these tests that die
         try:
             yield from_keeper
         finally:
             os.close(to_keeper)
-            await asyncio.gather(*asyncio.all_tasks() - before)  # the one that listens until its worker is gone
+            watching = asyncio.all_tasks() - before
+            await asyncio.wait(watching, return_when=asyncio.FIRST_COMPLETED)  # who listens hears that nobody is there
+            for task in watching:
+                task.cancel()
+            await asyncio.gather(*watching, return_exceptions=True)
             os.close(from_keeper)
 
 
@@ -59,8 +67,9 @@ async def pipes() -> AsyncIterator[int]:
 async def test_a_lease_is_given_up_before_it_ends_counted_from_when_its_renewal_was_sent(answers_after: float) -> None:
     """The store counts from then, not from when its answer came: a moment later others may have the jobs."""
     store: Any = Away(answers_after * LEASE)
+    charge = lease.Charge(Settings(), UUID(int=1), LEASE, 0.05, this_process())
     async with asyncio.timeout(4 * LEASE), pipes() as said:
-        assert await lease.keep(store, lease.Charge(Settings(), UUID(int=1), LEASE, 0.05)) is False
+        assert await lease.keep(lambda: store, charge) is False
         assert time.monotonic() - store.sent_at < LEASE
         *_, last = os.read(said, lease.WORD_BYTES).splitlines()
     assert msgspec.json.decode(last, type=lease.Word).lost is not None

@@ -1,5 +1,6 @@
 """Keeps queues and workers."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import assert_never
 from uuid import UUID
@@ -9,7 +10,7 @@ import msgspec
 
 from taskforge.domain import trail
 from taskforge.domain.audit import Note
-from taskforge.domain.errors import Conflict, NotFound
+from taskforge.domain.errors import Conflict, NotFound, StoreUnavailable
 from taskforge.domain.ids import uuid_from_int
 from taskforge.domain.marks import check_same
 from taskforge.domain.query import QueueStats, WorkerTotals
@@ -42,6 +43,8 @@ from taskforge.storage.catalog import Catalog
 from taskforge.storage.postgres import codec
 from taskforge.storage.postgres.connections import Connection
 from taskforge.storage.postgres.steward import Steward
+
+LOCK_TRIES, LOCK_MILLISECONDS = 20, 50
 
 
 class Registrar(Steward):
@@ -124,6 +127,7 @@ class Registrar(Steward):
             if target == old.id:
                 user = catalog.queue_with_id(project, queue).name
                 raise Conflict(f"queue {old.name!r} is the dead letter queue of {user!r}; change that first")
+        await self._hold_up_claims(connection, old.name)
         busy = await connection.fetchval(
             self.in_schema("select count(*) from taskforge.running where lane = any ($1::int[])"),
             catalog.lanes_of([old.number]),
@@ -132,6 +136,22 @@ class Registrar(Steward):
             raise Conflict(f"queue {old.name!r} has {busy} jobs processing; pause it and wait, or cancel them")
         await connection.execute(self.sql("delete_queue"), old.number, self.bound_now())
         return old.number
+
+    async def _hold_up_claims(self, connection: Connection, name: str) -> None:
+        """Until the commit nothing starts to run, and what was being claimed is there to be counted. A claim reads the catalog's
+        version without a lock, so one that began before would be seen by nobody; the table's lock is one that it takes. Whoever
+        waits for that lock holds up all who want it later: it is waited for in short turns, in case somebody has it for long."""
+        for _ in range(LOCK_TRIES):
+            try:
+                async with connection.transaction():
+                    await connection.execute(f"set local lock_timeout = {LOCK_MILLISECONDS}")
+                    await connection.execute(self.in_schema("lock table taskforge.running in share mode"))
+                    await connection.execute("set local lock_timeout to default")
+            except asyncpg.LockNotAvailableError:
+                await asyncio.sleep(LOCK_MILLISECONDS / 1_000)
+            else:
+                return
+        raise StoreUnavailable(f"queue {name!r} cannot be deleted just now: a claim or an end of jobs takes long; try again")
 
     @staticmethod
     def _check_settings(catalog: Catalog, project: int, queue: UUID | None, settings: QueueSettings) -> None:
