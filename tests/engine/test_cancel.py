@@ -38,6 +38,27 @@ async def test_a_running_job_is_asked_to_stop_and_its_worker_hears_of_it(world: 
     assert (await world.engine.renew(worker.incarnation, 60, Sample())).cancelled == ()
 
 
+async def test_the_operators_reason_reaches_the_worker_and_is_kept_whatever_that_says(world: World) -> None:
+    worker = await world.worker()
+    jobs = await world.enqueue_many(3)
+    fences = [claimed.fence for claimed in await world.claim(worker)]
+    await world.change(jobs[0], CancelJob("ticket 17"))
+    await world.change(jobs[0], CancelJob("another thought"))  # who asked first gave the reason
+    await world.change(jobs[1], CancelJob("ticket 18"))
+    renewed = await world.engine.renew(worker.incarnation, 60, Sample())
+    assert renewed.cancel_reasons == {fences[0]: "ticket 17", fences[1]: "ticket 18"}
+    await world.finish(fences[0], Cancel("stopped by the worker"))
+    await world.finish(fences[1], Succeed())  # it was too late
+    await world.finish(fences[2], Cancel("by its handler"))
+    found = [await world.job(job) for job in jobs]
+    assert [(one.status, one.reason) for one in found] == [
+        ("cancelled", "ticket 17"),
+        ("succeeded", None),
+        ("cancelled", "by its handler"),
+    ]
+    assert [one.reason for one in await world.engine.executions([1], jobs[0])] == ["ticket 17"]
+
+
 @pytest.mark.parametrize("transition", [Retry(5.0, ERROR), Retry(0.0, ERROR), Snooze(5.0, "z"), HandBack("stop"), Skip("not mine")])
 async def test_nothing_that_lets_the_job_live_on_gets_past_a_cancel(world: World, transition: Transition) -> None:
     job, fence = await world.running()

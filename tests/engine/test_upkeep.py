@@ -258,6 +258,8 @@ async def test_a_job_skipped_by_every_able_worker_fails(world: World) -> None:
     assert await world.engine.expire(10) == 1
     found = await world.job(job)
     assert (found.status, found.reason) == (JobStatus.FAILED, "skipped by every able worker")
+    assert found.error is not None
+    assert (found.error.type, found.error.message) == ("SkippedByAll", "every worker that could take the job has skipped it")
 
 
 async def test_a_skipped_job_waits_while_nobody_able_lives(world: World) -> None:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from taskforge import Context, CustomWorker, Invalid, TaskForge, WorkerManager
+from taskforge.domain.job import new_job
 from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.domain.worker import Worker
 from taskforge.operations.upkeep import Upkeep
@@ -44,12 +45,89 @@ async def forge(sqlite_url: str) -> AsyncIterator[TaskForge]:
 
 
 @pytest.mark.parametrize(
-    ("options", "problem"), [({"max_concurrent_jobs": 0}, "max_concurrent_jobs"), ({"worker_id": "x" * 300}, "name")]
+    ("options", "problem"),
+    [
+        ({"max_concurrent_jobs": 0}, "max_concurrent_jobs: is 0"),
+        ({"worker_id": "x" * 300}, "worker_id: has 300 characters"),
+        ({"job_timeout": "long"}, "job_timeout: is a str"),
+        ({"job_timeout": 0}, "job_timeout: is 0"),
+        ({"retry_limit": -1}, "retry_limit: is -1"),
+        ({"retry_limit": 1.5}, "retry_limit"),
+        ({"cleanup_interval": 0}, "cleanup_interval"),
+        ({"health_check_interval": -3}, "health_check_interval"),
+        ({"worker_type": "strong"}, "worker_type: is 'strong'"),
+        ({"queues": "default"}, "queues: is the text 'default'"),
+        ({"job_timeut": 300}, r"WorkerManager\(\).job_timeut: is not a known setting; did you mean 'job_timeout'"),
+        ({"retries": 3}, "did you mean 'retry_limit'"),
+    ],
 )
-async def test_a_worker_that_cannot_start_is_heard_of(forge: TaskForge, options: dict[str, Any], problem: str) -> None:
-    manager = WorkerManager(forge, **options)
+async def test_a_wrong_option_is_refused_where_it_is_given(forge: TaskForge, options: dict[str, Any], problem: str) -> None:
     with pytest.raises(Invalid, match=problem):
-        await manager.start()
+        WorkerManager(forge, **options)
+
+
+async def test_timeout_and_retries_are_the_defaults_of_jobs_that_name_none(forge: TaskForge) -> None:
+    @forge.job()
+    async def plain() -> None: ...
+
+    @forge.job(timeout=7, max_attempts=1)
+    async def particular() -> None: ...
+
+    await plain.enqueue()  # what was made ready before must not be used again
+    WorkerManager(forge, job_timeout=60, retry_limit=3)
+
+    @forge.job()
+    async def later() -> None: ...
+
+    handles = [
+        await plain.enqueue(),
+        await particular.enqueue(),
+        await plain.options(timeout=9, max_attempts=2).enqueue(),
+        await later.enqueue(),
+    ]
+    found = [await handle.job() for handle in handles]
+    assert [(job.timeout_seconds, job.max_attempts) for job in found] == [(60, 4), (7, 1), (9, 2), (60, 4)]
+
+
+async def test_a_job_that_came_without_a_timeout_runs_no_longer_than_the_managers(forge: TaskForge) -> None:
+    @forge.job()
+    async def endless() -> None:
+        await asyncio.sleep(PATIENCE)
+
+    class Endless(Custom):
+        async def process_job(self, job: IncomingJob, ctx: Context) -> Any:
+            await asyncio.sleep(PATIENCE)
+
+    manager = WorkerManager(forge, job_timeout=0.2)
+    manager.register("endless", Endless)
+    await manager.start()
+    jobs = [(await forge.insert(new_job("default", name, max_attempts=1))).job for name in ("endless", "custom")]
+    for job in jobs:
+        async with asyncio.timeout(PATIENCE):
+            ended = await forge.wait(job)
+        assert ended.error is not None
+        assert (ended.status, ended.error.type) == ("failed", "Timeout")
+    await manager.shutdown()
+
+
+async def test_its_intervals_are_kept(forge: TaskForge, monkeypatch: pytest.MonkeyPatch) -> None:
+    pruned, checked = 0, 0
+
+    async def prune(_: Upkeep) -> None:
+        nonlocal pruned
+        pruned += 1
+
+    class Checked(Custom):
+        async def health_check(self) -> bool:
+            nonlocal checked
+            checked += 1
+            return True
+
+    monkeypatch.setattr(Upkeep, "_prune", prune)
+    manager = WorkerManager(forge, cleanup_interval=0.1, health_check_interval=0.05)
+    manager.register("checked", Checked)
+    await manager.start()
+    await until(lambda: pruned >= 3 and checked >= 3)
     await manager.shutdown()
 
 

@@ -294,7 +294,6 @@ async def test_a_worker_hands_back_at_once_what_is_more_than_it_may_run(crew: Cr
 
 
 async def test_an_unhealthy_worker_claims_nothing_and_says_so(crew: Crew, monkeypatch: Any) -> None:
-    monkeypatch.setattr("taskforge.worker.worker.HEALTH_SECONDS", 0.05)
     healthy = False
     ran: list[int] = []
 
@@ -305,7 +304,7 @@ async def test_an_unhealthy_worker_claims_nothing_and_says_so(crew: Crew, monkey
     async def check() -> bool:
         return healthy
 
-    worker = await crew.start(health_check=check)
+    worker = await crew.start(health_check=check, health_check_seconds=0.05)
     engine = await crew.forge.engine()
 
     async def status() -> str:

@@ -26,7 +26,7 @@ app.command("taskforge.cli.up:up", name="up", help="Run an app, or the demo, in 
 app.command("taskforge.cli.worker:worker", name="worker", help="Run an app's jobs until stopped.", sort_key=2)
 app.command("taskforge.cli.server:server", name="server", help="Serve the REST API until stopped.", sort_key=2)
 app.command("taskforge.cli.enqueue:enqueue", name="enqueue", help="Enqueue one job, and wait for it if asked to.", sort_key=3)
-app.command("taskforge.cli.jobs:app", name="jobs", help="List, show, follow, cancel and retry jobs.", sort_key=4)
+app.command("taskforge.cli.jobs:app", name="jobs", help="List, show, follow, cancel, retry and redrive jobs.", sort_key=4)
 app.command("taskforge.cli.queues:app", name="queues", help="List, create, pause, resume and measure queues.", sort_key=5)
 app.command("taskforge.cli.workers:app", name="workers", help="List and drain workers.", sort_key=6)
 app.command("taskforge.cli.keys:app", name="keys", help="Create, list and revoke API keys and worker keys.", sort_key=7)

@@ -19,7 +19,7 @@ from taskforge.domain.job import ErrorInfo, Job, JobStatus
 from taskforge.domain.query import Page, cursor_at
 from taskforge.operations.history import Entry, history
 
-app = App(name="jobs", help="List, show, explain, follow, cancel and retry jobs.")
+app = App(name="jobs", help="List, show, explain, follow, cancel, retry and redrive jobs.")
 app.command("taskforge.cli.jobs_tail:tail", name="tail", help="Follow the status changes of recent jobs.")
 app.command("taskforge.cli.jobs_explain:explain", name="explain", help="Say why a job is not running.")
 app.command("taskforge.cli.jobs_change:cancel", name="cancel", help="Cancel jobs, by id or by filter.")
@@ -28,6 +28,7 @@ app.command(
     name="retry",
     help="Run failed jobs again, by id or by filter; cancelled ones when their id or --status cancelled is given.",
 )
+app.command("taskforge.cli.jobs_change:redrive", name="redrive", help="Send dead letters back to the queues they came from.")
 
 
 @app.command(name="list")
@@ -124,7 +125,7 @@ def _show_facts(out: Console, job: Job, why: str | None) -> None:
         "requires": job.requires,
         "unique key": job.unique_key,
         "idempotency key": job.idempotency_key,
-        "payload": _json(job.payload),
+        "payload": "(erased)" if job.payload_erased else _json(job.payload),
         "result": _json(job.result),
     }
     if job.cancel_requested and not job.status.is_final:

@@ -1,4 +1,4 @@
-"""taskforge jobs cancel, taskforge jobs retry"""
+"""taskforge jobs cancel, taskforge jobs retry, taskforge jobs redrive"""
 
 import time
 from typing import Annotated
@@ -13,7 +13,7 @@ from taskforge.cli.failure import FAILED, CommandError
 from taskforge.cli.selection import SELECTION, Selection
 from taskforge.cli.store import STORE, Store, job_id, opened
 from taskforge.cli.terminal import PATIENCE_SECONDS, confirm, console, emit, status
-from taskforge.domain.changes import CancelJob, Changed, JobChange, RetryJob
+from taskforge.domain.changes import CancelJob, Changed, JobChange, RedriveJob, RetryJob
 from taskforge.domain.job import FINAL, JobStatus
 from taskforge.domain.query import JobFilter, Page, cursor_at
 from taskforge.operations import jobs as operations
@@ -51,6 +51,20 @@ async def retry(
 ) -> int:
     """Run failed jobs again, by id or by filter; cancelled ones when their id or --status cancelled is given."""
     return await _change("retry", RetryJob(attempts), jobs, selection, (JobStatus.FAILED,), store, all_=all_, yes=yes)
+
+
+async def redrive(
+    jobs: Ids = (),
+    /,
+    *,
+    selection: Selection = SELECTION,
+    all_: Annotated[bool, Parameter(name="--all", help="Every dead letter, when no filter is given.")] = False,
+    yes: Yes = False,
+    store: Store = STORE,
+) -> int:
+    """Send dead letters back to the queues they came from, by id or by filter, with a fresh budget."""
+    waiting = (JobStatus.PENDING, JobStatus.SCHEDULED, JobStatus.FAILED)
+    return await _change("redrive", RedriveJob(), jobs, selection, waiting, store, all_=all_, yes=yes)
 
 
 async def _change(

@@ -36,6 +36,7 @@ _SHORT = {
 _ABLE = (None, Hindrance.BUSY)
 # But for how they stand just now.
 _WILLING = (None, Hindrance.BUSY, Hindrance.STUCK, Hindrance.SKIPPED, Hindrance.MISFIT, Hindrance.DRAINING, Hindrance.UNHEALTHY)
+_NOBODY = {"no_worker", "no_able_worker", *Hindrance} - {Hindrance.BUSY}
 _UNWILLING = {Hindrance.SKIPPED, Hindrance.MISFIT}
 
 
@@ -165,6 +166,9 @@ def _pending(job: Job, queue: Queue, online: Sequence[Verdict], standing: Standi
         *_behind(standing),
     ]
     codes = {reason.code for reason in reasons}
+    if job.origin_queue is not None and codes & _NOBODY:
+        text = f"it is a dead letter of queue {job.origin_queue!r}: redriven, it goes back there with a fresh budget"
+        reasons.append(Reason("dead_letter", text))
     expected = None
     if not reasons:
         reasons = [_next(standing)]

@@ -33,10 +33,17 @@ class Kept(msgspec.Struct, frozen=True):
 
 class Upkeep:
     def __init__(
-        self, engine: Engine, *, interval: float = 0.5, retention_days: float = 7.0, chance: Callable[[], float] = random.random
+        self,
+        engine: Engine,
+        *,
+        interval: float = 0.5,
+        prune_interval: float = PRUNE_SECONDS,
+        retention_days: float = 7.0,
+        chance: Callable[[], float] = random.random,
     ) -> None:
         self._engine = engine
         self._interval = interval
+        self._prune_interval = prune_interval
         self._retention_days = retention_days
         self._chance = chance
 
@@ -64,7 +71,7 @@ class Upkeep:
             for one in (
                 every(self._interval, lambda: self.once(OFTEN * self._interval, SILENT * self._interval)),
                 every(FOLD_SECONDS, lambda: self._engine.fold(10 * SLICE)),
-                every(PRUNE_SECONDS, self._prune),
+                every(self._prune_interval, self._prune),
             )
         ]
         try:

@@ -15,7 +15,7 @@ from taskforge.domain.explanation import Explanation
 from taskforge.domain.job import Inserted, NewJob, Refused
 from taskforge.domain.job import Job as StoredJob
 from taskforge.operations import jobs as operations
-from taskforge.operations.upkeep import Upkeep
+from taskforge.operations.upkeep import PRUNE_SECONDS, Upkeep
 from taskforge.sdk.connections import Connections
 from taskforge.sdk.crew import Crew
 from taskforge.sdk.declared import Declared, DeclaredQueues
@@ -239,8 +239,11 @@ class TaskForge:
             health_check=health_check,
         )
 
-    def upkeep(self, engine: Engine) -> Upkeep:
-        return Upkeep(engine, interval=self.settings.upkeep_seconds, retention_days=self.settings.retention_days)
+    def upkeep(self, engine: Engine, *, prune_interval: float = PRUNE_SECONDS) -> Upkeep:
+        settings = self.settings
+        return Upkeep(
+            engine, interval=settings.upkeep_seconds, prune_interval=prune_interval, retention_days=settings.retention_days
+        )
 
     async def work(self, **options: Any) -> None:
         """Run a worker and the upkeep in this process until cancelled or until one of them fails; then stop gracefully."""

@@ -99,13 +99,15 @@ class Enqueuer(Generic[P, R]):
         self._options = options
         self._result_type = result_type
         self._template: NewJob | None = None  # all but the payload, checked once for all jobs with these options
+        self._template_version = -1  # of the handler's own
 
     def build(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
         """The job, checked but not enqueued: for `forge.enqueue_many` and for transactions."""
         return self._with(self.handler.encode(args, kwargs))
 
     def _with(self, payload: bytes) -> NewJob:
-        if self._template is None:
+        if self._template is None or self._template_version != self.handler.options_version:
+            self._template_version = self.handler.options_version
             self._template = self._options.build(self.handler, payload)
         return msgspec.structs.replace(self._template, payload=payload)
 

@@ -8,13 +8,15 @@ from uuid import UUID
 
 import msgspec
 
+from taskforge.domain import rules
 from taskforge.domain.errors import Invalid
 from taskforge.domain.ids import created_at, job_of
+from taskforge.domain.worker import NewWorker, check_worker
 from taskforge.sdk.app import TaskForge
 from taskforge.sdk.crew import Crew
 from taskforge.worker.context import Context
 from taskforge.worker.registry import Handler, Registry
-from taskforge.worker.worker import Worker
+from taskforge.worker.worker import Worker, WorkerOptions
 
 
 class IncomingJob(msgspec.Struct, frozen=True):
@@ -47,12 +49,45 @@ class CustomWorker:
         return True
 
 
+_OWN = ("max_concurrent_jobs", "worker_id", "job_timeout", "retry_limit", "cleanup_interval", "health_check_interval")
+_OPTIONS = tuple(name for name in WorkerOptions.__struct_fields__ if name not in ("name", "slots", "health_check_seconds"))
+_SAID = tuple(name for name in _OPTIONS if name in NewWorker.__struct_fields__)  # what registration would refuse is refused here
+
+
 class WorkerManager:
     """Runs an application's workers: its handlers, and custom workers made by factories."""
 
-    def __init__(self, forge: TaskForge, *, max_concurrent_jobs: int = 10, worker_id: str | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        forge: TaskForge,
+        *,
+        max_concurrent_jobs: int = 10,
+        worker_id: str | None = None,
+        job_timeout: float | None = None,
+        retry_limit: int | None = None,
+        cleanup_interval: float = 60.0,
+        health_check_interval: float = 30.0,
+        **options: Any,
+    ) -> None:
+        """`job_timeout` in seconds and `retry_limit` (tries after the first) hold for the app's jobs that name none, themselves or
+        by their handler, before those of their queue (300 and 2); one that came from elsewhere runs no longer than `job_timeout`.
+        `cleanup_interval`: seconds between two removals of what retention no longer keeps; `health_check_interval`: between two
+        health checks. `options` are those of `WorkerOptions`."""
+        for name in options:
+            if name not in _OPTIONS:
+                raise rules.unknown("WorkerManager()", name, (*_OWN, *_OPTIONS))
+        if worker_id is not None:
+            rules.text("worker_id", worker_id, most=100)
+        rules.integer("max_concurrent_jobs", max_concurrent_jobs, 1, 1_000)
+        self._timeout = None if job_timeout is None else rules.number("job_timeout", job_timeout, 0.1, 30 * 86_400)
+        self._attempts = None if retry_limit is None else rules.integer("retry_limit", retry_limit, 0, 9_999) + 1
+        self._cleanup_interval = rules.number("cleanup_interval", cleanup_interval, 0.1, 86_400)
+        often = rules.number("health_check_interval", health_check_interval, 0.05, 86_400)
         self._forge = forge
-        self._options = {"name": worker_id, "slots": max_concurrent_jobs, **options}
+        self._options = {"name": worker_id, "slots": max_concurrent_jobs, "health_check_seconds": often, **options}
+        check_worker(NewWorker(name=worker_id or "any", **{name: options[name] for name in _SAID if name in options}))
+        if self._timeout is not None or self._attempts is not None:
+            forge.registry.default_to(timeout=self._timeout, max_attempts=self._attempts)
         self._factories: dict[str, Callable[[], CustomWorker]] = {}
         self._is_starting = False
         self._crew: Crew | None = None
@@ -75,7 +110,7 @@ class WorkerManager:
             is_wanted, self._is_starting = self._is_starting, False
         if not is_wanted:
             return
-        self._crew = crew = Crew(workers, self._forge.upkeep(engine))
+        self._crew = crew = Crew(workers, self._forge.upkeep(engine, prune_interval=self._cleanup_interval))
         try:
             await crew.ready()
         except asyncio.CancelledError:
@@ -113,7 +148,7 @@ class WorkerManager:
             **{option: value for option, value in said.items() if value != getattr(CustomWorker, option)},
             "name": None if name is None else f"{name}-{role}"[:100],
             "role": custom.role or role,
-            "registry": WholeJobs(custom),
+            "registry": WholeJobs(custom, self._timeout),
             "health_check": custom.health_check,
         }
 
@@ -121,10 +156,10 @@ class WorkerManager:
 class WholeJobs(Registry):
     """A registry in which one worker object handles every type."""
 
-    def __init__(self, custom: CustomWorker) -> None:
+    def __init__(self, custom: CustomWorker, timeout: float | None = None) -> None:
         super().__init__()
         self._types = custom.job_types
-        self._handler = WholeJobHandler(custom)
+        self._handler = WholeJobHandler(custom, timeout)
 
     def get(self, job_type: str) -> Handler | None:
         return self._handler if self._types is None or job_type in self._types else None
@@ -134,7 +169,7 @@ class WholeJobs(Registry):
 
 
 class WholeJobHandler(Handler):
-    def __init__(self, custom: CustomWorker) -> None:
+    def __init__(self, custom: CustomWorker, timeout: float | None) -> None:
         async def process(ctx: Context) -> Any:
             job = ctx.job
             identifier = job_of(job.fence)
@@ -142,7 +177,7 @@ class WholeJobHandler(Handler):
             incoming = IncomingJob(identifier, job.job_type, job.queue, payload, job.attempt, created_at(identifier))
             return await custom.process_job(incoming, ctx)
 
-        super().__init__(process, job_type=type(custom).__name__, queue="default")
+        super().__init__(process, job_type=type(custom).__name__, queue="default", timeout=timeout)
 
     def decode(self, payload: bytes) -> tuple[Any, ...]:  # noqa: ARG002 - the worker object reads the payload itself
         return ()

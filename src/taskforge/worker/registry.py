@@ -39,6 +39,7 @@ class Handler:
         self.priority = rules.integer("priority", priority, 0, 9)
         self.max_attempts = max_attempts
         self.timeout = timeout
+        self.options_version = 0  # rises when they change
         self.tags = tags
         self.requires = requires
         self.kind = _kind(call, kind)
@@ -50,6 +51,12 @@ class Handler:
         self._many = msgspec.json.Decoder(list[self.arguments])  # type: ignore[name-defined]
         self._positional = [one.name for one in parameters if one.kind is not inspect.Parameter.KEYWORD_ONLY]
         self._shape = msgspec.defstruct(job_type, self._positional, gc=False)  # arguments given in order, unchecked
+
+    def default_to(self, *, timeout: float | None, max_attempts: int | None) -> None:
+        """For jobs that name none, where the handler names none either."""
+        self.timeout = timeout if self.timeout is None else self.timeout
+        self.max_attempts = max_attempts if self.max_attempts is None else self.max_attempts
+        self.options_version += 1
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
         """Arguments as payload, refused here rather than in a worker when they do not fit the handler."""
@@ -168,6 +175,13 @@ def _struct(call: Callable[..., Any], job_type: str, parameters: Sequence[inspec
 class Registry:
     def __init__(self) -> None:
         self._handlers: dict[str, Handler] = {}
+        self._defaults: dict[str, Any] = {}
+
+    def default_to(self, *, timeout: float | None, max_attempts: int | None) -> None:
+        """Of every handler, also those that are added later, as far as it has none of its own."""
+        self._defaults = {"timeout": timeout, "max_attempts": max_attempts}
+        for handler in set(self._handlers.values()):
+            handler.default_to(**self._defaults)
 
     def add(self, handler: Handler, aliases: tuple[str, ...] = ()) -> None:
         """`aliases` are job types the handler had before it was renamed: their jobs still find it."""
@@ -175,6 +189,8 @@ class Registry:
             if name in self._handlers and self._handlers[name].call is not handler.call:
                 raise Invalid("job_type", f"{name!r} has a handler already", "give one of them another job_type")
             self._handlers[name] = handler
+        if self._defaults:
+            handler.default_to(**self._defaults)
 
     def get(self, job_type: str) -> Handler | None:
         return self._handlers.get(job_type)

@@ -30,7 +30,6 @@ from taskforge.worker.waiting_fetcher import WaitingFetcher
 
 logger = logging.getLogger("taskforge.worker")
 SWEEP_SECONDS = 0.1
-HEALTH_SECONDS = 5.0
 STOP_SECONDS = 2.0  # for handlers to end after they were told to
 KEEPER_SECONDS = 10.0  # for the lease keeper to start; from its first renewal on the lease is what the options say
 
@@ -48,6 +47,7 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
     lease_seconds: float = 15.0
     poll_seconds: float = 1.0
     grace_seconds: float = 25.0
+    health_check_seconds: float = 5.0
     max_jobs: int | None = None  # stop after this many; a supervisor starts a fresh process
 
 
@@ -256,7 +256,7 @@ class Worker:
                 logger.warning("the worker is %s", "healthy again" if healthy else "unhealthy and claims nothing")
                 self._healthy = healthy
                 self._tell_keeper()
-            await asyncio.sleep(HEALTH_SECONDS)
+            await asyncio.sleep(self._options.health_check_seconds)
         await asyncio.Event().wait()
 
     # --- Stopping ---
