@@ -87,9 +87,15 @@ def chatter_in_process(ctx: Context, lines: int) -> int:
 
 
 def leave_a_child_in_process() -> None:
-    """What it starts inherits its pipe, and outlives it for a while."""
-    subprocess.Popen(["sleep", "5"], close_fds=False)
+    """What it starts inherits its pipe, and outlives it for a while: it has left its group."""
+    subprocess.Popen(["sleep", "5"], close_fds=False, start_new_session=True)
     time.sleep(60)
+
+
+def start_in_process(path: str) -> None:
+    started = subprocess.Popen(["sleep", "60"])
+    Path(path).write_text(str(started.pid))
+    started.wait()
 
 
 def take_much_in_process(text: str, seconds: float) -> int:
@@ -114,6 +120,7 @@ IN_PROCESSES = (
     own_verdict_in_process,
     chatter_in_process,
     leave_a_child_in_process,
+    start_in_process,
     take_much_in_process,
     die_in_process,
     leave_in_process,

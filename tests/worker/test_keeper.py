@@ -47,7 +47,6 @@ class Away:
 async def pipes() -> AsyncIterator[int]:
     """From and to a worker, as a keeper has them: what is read from the one given is what it said."""
     (stdin, to_keeper), (from_keeper, stdout) = os.pipe(), os.pipe()
-    before = asyncio.all_tasks()
     with os.fdopen(stdin) as heard, os.fdopen(stdout, "w") as told, pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdin", heard)
         patch.setattr(sys, "stdout", told)
@@ -55,11 +54,6 @@ async def pipes() -> AsyncIterator[int]:
             yield from_keeper
         finally:
             os.close(to_keeper)
-            watching = asyncio.all_tasks() - before
-            await asyncio.wait(watching, return_when=asyncio.FIRST_COMPLETED)  # who listens hears that nobody is there
-            for task in watching:
-                task.cancel()
-            await asyncio.gather(*watching, return_exceptions=True)
             os.close(from_keeper)
 
 

@@ -214,6 +214,32 @@ async def test_a_process_is_stopped_whatever_it_is_doing(crew: Crew) -> None:
     await until(lambda: worker.executor.free == 1)
 
 
+async def test_what_a_process_started_ends_with_it(crew: Crew, tmp_path: Path) -> None:
+    add_to(crew.forge)
+    worker = await crew.start(grace_seconds=0.1)
+    start = function(crew, "start_in_process")
+    await (await function(crew, "double").enqueue(1)).result(20)  # a process that is there needs no time to start
+
+    async def started(name: str, **options: Any) -> tuple[JobHandle[Any], int]:
+        path = tmp_path / name
+        handle = await start.options(max_attempts=1, **options).enqueue(str(path))
+        await until(lambda: path.exists() and path.read_text() != "")
+        return handle, int(path.read_text())
+
+    async def is_ended(pid: int) -> None:
+        await until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+
+    handle, pid = await started("timeout", timeout=2)
+    assert (await crew.end(handle)).status == "failed"
+    await is_ended(pid)
+    handle, pid = await started("cancel")
+    await handle.cancel()
+    await is_ended(pid)
+    handle, pid = await started("stop")
+    await crew.stop(worker)
+    await is_ended(pid)
+
+
 async def test_a_thread_left_by_a_middleware_keeps_its_slot(crew: Crew) -> None:
     release, ran = threading.Event(), threading.Event()
 

@@ -101,20 +101,31 @@ class Vigil:
             return None
         return calling.result()
 
+    async def end(self) -> None:
+        self.listening.cancel()
+        self.death.cancel()
+        await asyncio.wait([self.listening, self.death])
+
     async def rest(self, seconds: float) -> None:
         await asyncio.wait([self.listening, self.death], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
 
     async def _listen(self) -> None:
         reader = asyncio.StreamReader()
-        await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-        while line := await reader.readline():
-            said: Health | ChildNews = msgspec.json.decode(line, type=Health | ChildNews)
-            if isinstance(said, Health):
-                self.health = said
-            elif said.ended:
-                self.children.pop(said.child.pid, None)
-            else:
-                self.children[said.child.pid] = said.child
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+        try:
+            while line := await reader.readline():
+                self._hear(msgspec.json.decode(line, type=Health | ChildNews))
+        finally:
+            transport.close()
+
+    def _hear(self, said: Health | ChildNews) -> None:
+        if isinstance(said, Health):
+            self.health = said
+        elif said.ended:
+            self.children.pop(said.child.pid, None)
+        else:
+            self.children[said.child.pid] = said.child
 
 
 async def open_when_there(engine: Engine, charge: Charge) -> Engine:
@@ -156,6 +167,7 @@ async def keep(make_engine: Callable[[], Engine], charge: Charge) -> bool:
 
             await tell_death(opened, charge.incarnation, charge.worker, vigil.hurry)
     finally:
+        await vigil.end()
         if is_open:
             await engine.close()
     return True

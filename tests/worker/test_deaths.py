@@ -1,0 +1,170 @@
+"""A worker process that ends without leaving, at the default lease of 15 s: whoever outlives it says so, and only if it is dead."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from taskforge import JobHandle, TaskForge
+from taskforge.domain.errors import LeaseLost, StoreUnavailable
+from taskforge.domain.job import JobStatus
+from taskforge.domain.tenancy import FIRST_PROJECT
+from taskforge.domain.worker import NewWorker, Sample
+from taskforge.sdk.jobs import JobFunction
+from taskforge.storage.engine import Engine
+from taskforge.worker.processes import ProcessId, end_of, has_ended, kill_group, process_of, this_machine, this_process
+from taskforge.worker.survivor import tell_death
+from tests.worker.crew import Crew, until
+from tests.worker.doomed import forge as doomed
+
+SOON = 5.0  # a third of the lease: the machine is shared
+
+
+class Doomed:
+    """A worker process of `tests.worker.doomed` on a store, with one job."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self.forge = TaskForge(url)
+        self.forge.registry, self.forge._connections._declared = doomed.registry, doomed._declared
+        self._environment = {**os.environ, "TASKFORGE_URL": url, "DOOMED_FILE": str(folder / "pids")}
+        self._file = folder / "pids"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    async def run(self, job: str, *ways: str) -> tuple[JobHandle[Any], list[int]]:
+        """Until the job runs; the pids that it says."""
+        handler = self.forge.registry.get(job)
+        assert handler is not None
+        handle = await JobFunction(self.forge, handler).enqueue()
+        command = [sys.executable, "-m", "tests.worker.doomed", *ways]
+        self.process = subprocess.Popen(command, env=self._environment, cwd=Path(__file__).parents[2], start_new_session=True)
+        await until(self._file.exists)
+        return handle, [int(pid) for pid in self._file.read_text().split()]
+
+    async def is_free(self, handle: JobHandle[Any], seconds: float = SOON) -> bool:
+        give_up = time.monotonic() + seconds
+        while (await handle.job()).status is JobStatus.PROCESSING:
+            if time.monotonic() > give_up:
+                return False
+            await asyncio.sleep(0.02)
+        return True
+
+
+@pytest.fixture
+async def store(sqlite_url: str, tmp_path: Path) -> Any:
+    made = Doomed(sqlite_url, tmp_path)
+    yield made
+    await made.forge.close()
+    if made.process is not None:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for one in psutil.Process(made.process.pid).children(recursive=True):
+                one.kill()
+        made.process.kill()
+        made.process.wait()
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+async def test_a_forked_process_that_holds_the_pipe_does_not_hide_a_death(store: Doomed) -> None:
+    handle, [worker, child] = await store.run("fork")
+    os.kill(worker, signal.SIGKILL)
+    assert await store.is_free(handle)
+    assert not is_gone(child)
+    os.kill(child, signal.SIGKILL)
+
+
+async def test_a_closed_pipe_is_no_death(store: Doomed) -> None:
+    """A process that became another program has closed the keeper's pipe and lives on; its end is told all the same."""
+    handle, [worker] = await store.run("become")
+    await until(lambda: psutil.Process(worker).cmdline()[1:2] == ["-c"])
+    assert not await store.is_free(handle, 1.0)
+    os.kill(worker, signal.SIGKILL)
+    assert await store.is_free(handle)
+    assert (await handle.job()).crash_count == 1
+
+
+async def test_an_interpreter_that_ends_around_its_worker_is_a_death(store: Doomed) -> None:
+    handle, _ = await store.run("wait", "ends")
+    assert await store.is_free(handle)
+    assert store.process is not None
+    assert await asyncio.to_thread(store.process.wait, 10) == 0
+
+
+async def test_what_process_handlers_started_dies_with_the_worker(store: Doomed) -> None:
+    handle, [child, grandchild] = await store.run("start")
+    assert store.process is not None
+    store.process.kill()
+    assert await store.is_free(handle)
+    assert is_gone(child), "before the job is given to anybody else"
+    await until(lambda: is_gone(grandchild))
+
+
+async def test_a_death_that_cannot_be_told_yet_is_told_when_the_store_is_back(crew: Crew) -> None:
+    """For long, unless somebody wants the keeper to stop."""
+    engine, hurry, tries = await crew.forge.engine(), asyncio.Event(), 0
+    registered = await engine.register(FIRST_PROJECT, NewWorker(name="dead"), 60)
+
+    async def opened() -> Engine:
+        nonlocal tries
+        tries += 1
+        if tries < 4:
+            raise StoreUnavailable("away")
+        return engine
+
+    assert await tell_death(opened, registered.incarnation, this_process(), hurry)
+    assert tries == 4
+    with pytest.raises(LeaseLost):
+        await engine.renew(registered.incarnation, 60, Sample())
+
+    async def never() -> Engine:
+        hurry.set()
+        raise StoreUnavailable("away")
+
+    async with asyncio.timeout(10):
+        assert not await tell_death(never, registered.incarnation, this_process(), hurry)
+
+
+async def test_a_worker_that_was_cancelled_is_no_death_while_its_process_lives(crew: Crew) -> None:
+    """Its keeper lets go of the lease and leaves by itself; nobody is told of a death."""
+    worker = await crew.forge.worker(lease_seconds=2)
+    running = asyncio.create_task(worker.run())
+    await worker.ready.wait()
+    assert worker.registered is not None
+    running.cancel()
+    await asyncio.wait([running])
+    await asyncio.sleep(0.5)
+    engine = await crew.forge.engine()
+    await engine.renew(worker.registered.incarnation, 2, Sample())
+
+
+async def test_processes_are_told_apart_from_those_that_get_their_pid() -> None:
+    assert not has_ended(this_process())
+    assert has_ended(ProcessId(os.getpid(), "another time"))
+    assert this_machine() == this_machine() != ""
+    sleeper = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    known = process_of(sleeper.pid)
+    kill_group(ProcessId(sleeper.pid, "another time"))
+    async with asyncio.timeout(10):
+        await end_of(ProcessId(sleeper.pid, "another time"))
+    assert not has_ended(known)
+    waiting = asyncio.create_task(end_of(known))
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    kill_group(known)
+    async with asyncio.timeout(10):
+        await waiting
+    assert has_ended(known), "although nobody has waited for it yet"
+    sleeper.wait()
+    assert has_ended(known)
