@@ -209,7 +209,23 @@ def _break(twin: str) -> None:
         HttpSource.complete = careless  # type: ignore[method-assign]
 
 
+def _break_at_refusals(twin: str) -> None:
+    if twin == "lets the driver's errors out":
+        from taskforge.storage.postgres import refusals
+
+        refusals._translated = lambda _: None
+    elif twin == "upkeep gives up":
+
+        async def every(seconds: float, act: Any) -> None:
+            while True:
+                await act()
+                await asyncio.sleep(seconds)
+
+        upkeep.every = every
+
+
 if "CHAOS_FOLDER" in os.environ:
     witness(EngineSource)
     witness(HttpSource)
 _break(os.environ.get("CHAOS_TWIN", ""))
+_break_at_refusals(os.environ.get("CHAOS_TWIN", ""))

@@ -220,10 +220,10 @@ class Writer:
             done += len(joined)
         if wakes and self._offers:
             self._take_up_offers(connection, keeper)
+        assert self._whereabouts is not None
+        self._whereabouts.check(lazy=lazy)  # before the commit: should the file be put back, nothing of this is in it
         if connection.in_transaction:
             connection.execute("commit")
-        assert self._whereabouts is not None
-        self._whereabouts.check(lazy=lazy)
         told = bool(self._taken)
         if early:
             _settle(self._taken)
@@ -233,7 +233,17 @@ class Writer:
             written = connection.total_changes > before and all(call.error is None for call in calls[:done])
             if early or not written:
                 _force(self._log)
+        if not lazy and not self._whereabouts.hold:
+            self._doubt(calls[:done])
         return done, wakes, told
+
+    def _doubt(self, calls: list[Call]) -> None:
+        """The file was removed while the commit was under way. What need not last counts, such as a claim: whoever made it runs the
+        job, and can say so should the file be put back."""
+        for call in calls:
+            if not call.lazy:
+                call.error = StoreUnavailable(f"SQLite does not serve just now: {GONE}")
+        self._disconnect()
 
     def _take_up_offers(self, connection: sqlite3.Connection, keeper: Keeper) -> None:
         with self._lock:
