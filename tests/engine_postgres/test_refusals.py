@@ -5,6 +5,7 @@ import logging
 import secrets
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -12,8 +13,10 @@ import pytest
 
 from taskforge.domain.errors import Conflict, StoreFault, StoreUnavailable, StoreUnsuitable
 from taskforge.domain.job import new_job
+from taskforge.domain.outcome import Finish, Succeed
 from taskforge.domain.queue import CreateQueue
 from taskforge.domain.worker import NewWorker
+from taskforge.operations.upkeep import Upkeep
 from taskforge.storage.engine import Claim
 from taskforge.storage.postgres.connections import Borrowed
 from taskforge.storage.postgres.engine import PostgresEngine
@@ -98,6 +101,29 @@ async def test_a_role_that_may_not_create_is_told_so(postgres_url: str) -> None:
         assert "grant create on database" in caught.value.next_step
     finally:
         await admin.execute(f"drop role {name}")
+        await admin.close()
+
+
+async def test_a_role_with_the_rights_that_the_guide_lists_can_work(engine: PostgresEngine, postgres_url: str, schema: str) -> None:
+    name = f"modest_{secrets.token_hex(4)}"
+    admin = await asyncpg.connect(postgres_url)
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "postgres.md").read_text()
+    grants = guide.partition("```sql rights\n")[2].partition("```")[0].replace("taskforge", schema).replace("jobs_app", name)
+    await admin.execute(grants)
+    modest = PostgresEngine(postgres_url.replace("postgres@", f"{name}@"), schema=schema)
+    try:
+        await modest.open()
+        await modest.insert(1, [new_job("emails", "send")])
+        worker = await modest.register(1, NewWorker(name="w"), 60)
+        [claimed] = await modest.claim(Claim(worker.incarnation, 5))
+        assert await modest.finish([Finish(claimed.fence, Succeed())]) == []
+        await Upkeep(modest).once()
+        await modest.fold(100)
+        await modest.prune(1, 100)
+        await modest.change_queue(1, CreateQueue(name="more"))
+    finally:
+        await modest.close()
+        await admin.execute(f"drop owned by {name}; drop role {name}")
         await admin.close()
 
 
