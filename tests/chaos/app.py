@@ -180,9 +180,8 @@ def _break(twin: str) -> None:
     elif twin == "deaf to lost leases":
         interrupt = Executor.interrupt
 
-        def deaf(self: Executor, fence: UUID, why: str) -> None:
-            if why != "lost":
-                interrupt(self, fence, why)
+        def deaf(self: Executor, fence: UUID, why: str, reason: str | None = None) -> bool:
+            return why not in ("lost", "lease", "away") and interrupt(self, fence, why, reason)
 
         Executor.interrupt = deaf  # type: ignore[method-assign]
     elif twin == "counts no crashes":

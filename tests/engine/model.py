@@ -373,7 +373,8 @@ class Model:
     def look(self, rhythm: float | None) -> dict[UUID, str]:
         """What was lost, by whoever promises that somebody looks again within this rhythm."""
         self.bridge()
-        self.looked_at, self.rhythm = self.now, rhythm
+        self.looked_at = self.now
+        self.rhythm = self.rhythm if rhythm is None else rhythm
         return self.lapsed()
 
     def bridge(self, asking: str = "") -> None:

@@ -54,7 +54,7 @@ class Side:
         self.names = {}
         for name in WORKERS:
             await self.register(name)
-        await self.engine.lapsed(1)  # nobody promises to look again, whoever did before
+        await self.engine.lapsed(1)
 
     async def register(self, name: str) -> None:
         self.workers[name] = await self.engine.register(1, NewWorker(name=name, **WORKERS[name]), LEASE)

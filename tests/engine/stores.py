@@ -33,6 +33,7 @@ OF_JOBS = (
     "worker_tallies",
     "outbox",
 )
+FORGET = "".join(f"delete from {table};" for table in OF_JOBS) + "update looks set rhythm = null;"
 TURN_BACK = "update catalog set version = version - 1"
 Ticking = Callable[[], datetime] | None
 
@@ -52,7 +53,7 @@ class Probe(ABC):
 
     @abstractmethod
     async def forget_jobs(self) -> None:
-        """Remove every job and all that came of them, under engines that stay open; queues and workers stay."""
+        """Remove every job, all that came of them, and promises to look after them, under open engines; queues and workers stay."""
 
     async def count(self, table: str) -> int:
         [(number,)] = await self.rows(f"select count(*) from {table}")
@@ -173,7 +174,7 @@ class SqliteProbe(Probe):
         connection = sqlite3.connect(self._path, timeout=10, isolation_level=None)
         try:
             connection.execute("pragma synchronous = off")
-            connection.executescript("begin immediate;" + "".join(f"delete from {table};" for table in OF_JOBS) + "commit;")
+            connection.executescript("begin immediate;" + FORGET + "commit;")
         finally:
             connection.close()
 
@@ -229,7 +230,7 @@ class PostgresProbe(Probe):
     async def forget_jobs(self) -> None:
         async with self._busy:
             # Deleting a few rows from each takes 3 ms, truncating as many tables 11.
-            await (await self.connection()).execute("".join(f"delete from {table};" for table in OF_JOBS))
+            await (await self.connection()).execute(FORGET)
 
     async def close(self) -> None:
         if self._connection is not None:

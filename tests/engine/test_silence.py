@@ -183,7 +183,9 @@ async def test_a_job_claimed_in_the_silence_gets_no_more_than_it_lost(world: Wor
 
 
 async def test_without_a_promise_to_look_again_there_is_no_silence(world: World) -> None:
-    worker, claimed = await at_work(world)
+    await world.enqueue()
+    worker = await world.worker(lease=LEASE)
+    claimed = await world.claim_one(worker)
     assert await world.engine.lapsed(10) == []
     world.clock.advance(16)
     with pytest.raises(LeaseLost):

@@ -18,7 +18,7 @@ from taskforge.domain.access import Forbidden, Principal
 from taskforge.domain.errors import Invalid, LeaseLost
 from taskforge.domain.execution import Beat
 from taskforge.domain.ids import fence_of, job_of
-from taskforge.domain.job import Claimed, JobStatus
+from taskforge.domain.job import Claimed, Job, JobStatus
 from taskforge.domain.log import NewLine
 from taskforge.domain.outcome import Attempt, Finish, HandBack, Lost, Outcome
 from taskforge.domain.queue import QueueSettings
@@ -143,6 +143,17 @@ class WorkerDesk:
             raise Forbidden(f"worker incarnation {incarnation} is not one that {principal.label} may touch")
         return known
 
+    async def _holder(self, principal: Principal, incarnation: UUID, fences: Sequence[UUID]) -> Enrolled:
+        """Whoever says something of its jobs. Its lease may be over, and its worker have registered anew: what it holds by the
+        store's word is its own all the same, until somebody takes it away."""
+        try:
+            return await self._enrol(principal, incarnation)
+        except LeaseLost:
+            for job in await self._engine.get(principal.projects, list({job_of(fence) for fence in fences})):
+                if _is_held(job, incarnation) and fence_of(job.id, job.epoch) in fences:
+                    return Enrolled(incarnation, incarnation, job.project, None, 0.0)
+            raise
+
     async def _find(self, projects: Sequence[int], incarnation: UUID) -> Worker | None:
         return next((one for one in await self._engine.workers(projects) if one.incarnation == incarnation), None)
 
@@ -194,7 +205,7 @@ class WorkerDesk:
     async def complete(self, principal: Principal, incarnation: UUID, reports: Sequence[Report]) -> list[UUID]:
         """Those that were not this worker's any more come back."""
         _check_many("outcomes", reports)
-        worker = await self._enrol(principal, incarnation)
+        worker = await self._holder(principal, incarnation, [one.fence for one in reports])
         held = await self._held(worker, [one.fence for one in reports])
         ended: dict[UUID, Ended] = {}
         lost: list[UUID] = []
@@ -211,12 +222,14 @@ class WorkerDesk:
 
     async def beat(self, principal: Principal, incarnation: UUID, beats: Sequence[Beat]) -> list[UUID]:
         _check_many("beats", beats)
-        held = await self._held(await self._enrol(principal, incarnation), [one.fence for one in beats])
+        fences = [one.fence for one in beats]
+        held = await self._held(await self._holder(principal, incarnation, fences), fences)
         return self._lost(beats, held, await self._engine.beat([one for one in beats if one.fence in held]))
 
     async def log(self, principal: Principal, incarnation: UUID, lines: Sequence[NewLine]) -> list[UUID]:
         _check_many("lines", lines)
-        held = await self._held(await self._enrol(principal, incarnation), [one.fence for one in lines])
+        fences = [one.fence for one in lines]
+        held = await self._held(await self._holder(principal, incarnation, fences), fences)
         return self._lost(lines, held, await self._engine.log([one for one in lines if one.fence in held]))
 
     def _lost(self, told: Sequence[Beat] | Sequence[NewLine], held: dict[UUID, Given], lost: Sequence[Lost]) -> list[UUID]:
@@ -238,11 +251,14 @@ class WorkerDesk:
         policies = {queue.name: queue.settings for queue in await self._engine.queues([worker.project])}
         for job in await self._engine.get([worker.project], list({job_of(fence) for fence in unknown})):
             fence = fence_of(job.id, job.epoch)  # of several that were asked for of one job, at most this one holds
-            running = job.status is JobStatus.PROCESSING and job.worker == worker.incarnation
-            if fence in unknown and running and job.queue in policies:
+            if fence in unknown and _is_held(job, worker.incarnation) and job.queue in policies:
                 attempt = Attempt(job.attempt_count, job.max_attempts, job.crash_count, job.epoch, job.cancel_requested)
                 held[fence] = self._give(fence, worker.incarnation, attempt, policies[job.queue])
         return held
+
+
+def _is_held(job: Job, incarnation: UUID) -> bool:
+    return job.status is JobStatus.PROCESSING and job.worker == incarnation
 
 
 def _kind(project: int, worker: NewWorker | Worker) -> Hashable:

@@ -114,8 +114,8 @@ class Engine(Protocol):
     # --- Upkeep: bounded slices that any process may run ---
     async def stage(self, limit: int) -> int: ...  # due jobs become pending
     # What to decide and finish(lapsed=True); nothing if somebody has looked within these seconds. `rhythm`: somebody looks again
-    # within so many seconds. Who finds after a longer silence that nobody did (the store was away, or could not be written, or its
-    # clock was stepped) first bridges it: those who were alive before have not died of it.
+    # within so many seconds; None: nothing new is promised. Who finds after a longer silence that nobody did (the store was away,
+    # or could not be written, or its clock was stepped) first bridges it: those who were alive before have not died of it.
     async def lapsed(self, limit: int, *, unless_within: float = 0.0, rhythm: float | None = None) -> list[Lapsed]: ...
     async def expire(self, limit: int) -> int: ...  # deadlines, start-by times, jobs that everyone skipped, deleted queues
     async def fold(self, limit: int) -> int: ...  # deltas into rollups

@@ -39,7 +39,7 @@ class Running:
         self.handler: Handler | None = None
         self.started = time.monotonic()
         self.task: asyncio.Task[Any] | None = None
-        self.why: str | None = None  # why it was told to stop: timeout, cancel, lost, deadline, shutdown
+        self.why: str | None = None  # why it was told to stop: timeout, cancel, lost, deadline, shutdown, lease, away
         self.reason: str | None = None  # the words of whoever cancelled it
         self.told = False  # whether the store was told that it started
         self.stop: Any = None  # how to stop what runs outside the event loop

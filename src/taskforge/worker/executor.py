@@ -275,7 +275,7 @@ class Executor:
             outcome = meant(error)
             if outcome is not None:
                 return outcome
-            if running.why == "shutdown":
+            if running.why in ("shutdown", "away", "lease"):
                 return stopped(running)  # what comes of being stopped is not the job's failure
             return await self._failed(running, error)
 
@@ -337,21 +337,21 @@ class Executor:
 
     # --- Stopping jobs ---
 
-    def interrupt(self, fence: UUID, why: str, reason: str | None = None) -> None:
-        """Stop one job; the first to say why counts, `reason` in the words of whoever asked. Async handlers are cancelled,
-        processes killed, threads asked."""
+    def interrupt(self, fence: UUID, why: str, reason: str | None = None) -> bool:
+        """Stop one job, if it runs; the first to say why counts, `reason` in the words of whoever asked. Async handlers are
+        cancelled, processes killed, threads asked."""
         running = self.running.get(fence)
         if running is None or running.why is not None:
-            return
+            return False
         running.why, running.reason = why, reason
         if running.stop is not None:
             running.stop()
         elif running.task is not None:
             running.task.cancel(why)
+        return True
 
-    def interrupt_all(self, why: str) -> None:
-        for fence in list(self.running):
-            self.interrupt(fence, why)
+    def interrupt_all(self, why: str) -> int:
+        return sum(self.interrupt(fence, why) for fence in list(self.running))
 
     def give_up(self) -> None:
         """Report what did not stop when told to: the worker ends, and nobody waits for what else it does."""

@@ -48,11 +48,6 @@ class Finisher:
             self._work.set()
         self._pending.append(completion)
 
-    def drop(self) -> None:
-        """The lease is lost: what is pending would be refused."""
-        self._pending.clear()
-        self._quiet.set()
-
     async def drained(self) -> None:
         await self._quiet.wait()
 

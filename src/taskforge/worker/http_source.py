@@ -3,7 +3,8 @@ decides."""
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import TypeVar
 from uuid import UUID
 
@@ -12,7 +13,7 @@ from taskforge.client.problems import AnswerLost, ServerFault
 from taskforge.client.requests import Request
 from taskforge.client.transport import Transport
 from taskforge.domain.access import Throttled
-from taskforge.domain.errors import Invalid, StoreUnavailable
+from taskforge.domain.errors import Invalid, LeaseLost, StoreUnavailable
 from taskforge.domain.execution import Beat
 from taskforge.domain.job import Claimed
 from taskforge.domain.log import NewLine, split
@@ -35,14 +36,13 @@ class HttpSource:
         self.wait_seconds = wait_seconds
         self._transport = transport
         self._incarnation: UUID | None = None
-        self._held: set[UUID] = set()
+        self._held: dict[UUID, UUID] = {}  # fence → the life of this worker that it was given to
         self._doubt_until = 0.0  # until then claims say what is held, so that jobs whose giving out was lost go back
         self._faults = 0
 
     async def register(self, worker: NewWorker, lease_seconds: float) -> Registered:
         registered = await self._send(protocol.register(worker, lease_seconds))
-        self._incarnation = registered.incarnation
-        self._held.clear()
+        self._incarnation = registered.incarnation  # what the life before it still has to say is said in its name
         self._doubt_until = 0.0
         return registered
 
@@ -52,7 +52,7 @@ class HttpSource:
     # --- Getting jobs ---
 
     async def claim(self, incarnation: UUID, limit: int) -> list[Claimed]:
-        held = tuple(self._held) if time.monotonic() < self._doubt_until else None
+        held = self._held_by(incarnation) if time.monotonic() < self._doubt_until else None
         # While the server or its store is away, a claim that waits would only tell at its end that they are back.
         wait = min(self.wait_seconds, DOUBTFUL_WAIT_SECONDS) if self._transport.outage.is_on else self.wait_seconds
         try:
@@ -60,7 +60,7 @@ class HttpSource:
         except (AnswerLost, asyncio.CancelledError):
             self._doubt_until = time.monotonic() + HELD_SECONDS
             raise
-        self._held.update(job.fence for job in jobs)
+        self._held.update((job.fence, incarnation) for job in jobs)
         return jobs
 
     async def end_claim(self, incarnation: UUID) -> list[Claimed]:
@@ -77,7 +77,7 @@ class HttpSource:
     async def complete(self, completions: Sequence[Completion]) -> list[UUID]:
         ended = [(one.job.fence, one.outcome, one.ran) for one in completions]
         try:
-            lost = await self._send_all(protocol.complete(self._own(), ended))
+            lost = await self._send_all(ended, itemgetter(0), protocol.complete)
         except Invalid as error:
             raise ValueError(f"the server refused an outcome: {error}") from error
         except ServerFault as error:
@@ -87,26 +87,49 @@ class HttpSource:
             self._faults = 0
             raise ValueError(f"the server fails at an outcome: {error}") from error
         self._faults = 0
-        self._held.difference_update(one.job.fence for one in completions)
+        self._forget(one.job.fence for one in completions)
         return lost
 
     async def beat(self, beats: Sequence[Beat]) -> list[UUID]:
-        return self._without(await self._send_all(protocol.progress(self._own(), beats)))
+        return self._without(await self._send_all(beats, lambda one: one.fence, protocol.progress))
 
     async def log(self, lines: Sequence[NewLine]) -> list[UUID]:
-        return self._without(await self._send_all(protocol.logs(self._own(), [piece for line in lines for piece in split(line)])))
+        pieces = [piece for line in lines for piece in split(line)]
+        return self._without(await self._send_all(pieces, lambda one: one.fence, protocol.logs))
 
     def _without(self, lost: list[UUID]) -> list[UUID]:
         """Of a job that is lost nobody sends an outcome: it is not held any more."""
-        self._held.difference_update(lost)
+        self._forget(lost)
         return lost
 
-    def _own(self) -> UUID:
-        assert self._incarnation is not None, "not registered"
-        return self._incarnation
+    def _held_by(self, incarnation: UUID) -> tuple[UUID, ...]:
+        return tuple(fence for fence, life in self._held.items() if life == incarnation)
 
-    async def _send_all(self, requests: Iterator[Request[list[UUID]]]) -> list[UUID]:
-        return [fence for request in requests for fence in await self._send(request)]
+    def _forget(self, fences: Iterable[UUID]) -> None:
+        for fence in fences:
+            self._held.pop(fence, None)
+
+    async def _send_all(
+        self,
+        items: Sequence[T],
+        fence_of: Callable[[T], UUID],
+        requests: Callable[[UUID, Sequence[T]], Iterator[Request[list[UUID]]]],
+    ) -> list[UUID]:
+        """Each in the name of the life it was given to. Of a life that the server knows nothing of any more all is lost."""
+        lives: dict[UUID, list[T]] = {}
+        for item in items:
+            life = self._held.get(fence_of(item), self._incarnation)
+            assert life is not None, "not registered"
+            lives.setdefault(life, []).append(item)
+        lost: list[UUID] = []
+        for life, own in lives.items():
+            try:
+                for request in requests(life, own):
+                    answer: list[UUID] = await self._send(request)
+                    lost += answer
+            except LeaseLost:
+                lost += [fence_of(item) for item in own]
+        return lost
 
     async def _send(self, request: Request[T]) -> T:
         try:

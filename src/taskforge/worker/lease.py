@@ -38,6 +38,8 @@ REASON_CHARACTERS = 500  # of which none takes more than four bytes
 WORD_BYTES = 1 << 16
 LAST_WORDS_SECONDS = 0.5  # to read what a dead worker had said
 RETRY_SECONDS = 0.05
+STOP_AT = 0.9  # of a lease without an answer: the handlers stop, before others may begin
+ANSWER_PART = 0.05  # of a lease, for an answer to a question that was asked at the last moment
 
 
 class Charge(msgspec.Struct, frozen=True):
@@ -57,6 +59,7 @@ class Word(msgspec.Struct, frozen=True):
     cancelled: tuple[UUID, ...] = ()
     cancel_reasons: dict[UUID, str] = {}
     lost: str | None = None
+    away: bool = False  # lost because the store could not be asked
 
 
 class Health(msgspec.Struct, frozen=True, tag="health"):
@@ -90,14 +93,17 @@ class Vigil:
     def is_over(self) -> bool:
         return self.listening.done() or self.death.done()
 
-    async def while_on(self, call: Coroutine[Any, Any, T]) -> T | None:
-        """What the call returns; nothing, and its end, once there is nobody left to make it for."""
+    async def while_on(self, call: Coroutine[Any, Any, T], seconds: float | None = None) -> T | None:
+        """What the call returns; nothing, and its end, once there is nobody left to make it for, or this time is over."""
         calling = asyncio.create_task(call)
-        await asyncio.wait([calling, self.listening, self.death], return_when=asyncio.FIRST_COMPLETED)
+        watched = [calling, self.listening, self.death]
+        await asyncio.wait(watched, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if not calling.done():
             calling.cancel()
-            await asyncio.wait([calling])
-        if calling.cancelled():
+            # A connection that leads nowhere can take long to give up, and there is no time for that.
+            calling.add_done_callback(lambda done: done.cancelled() or done.exception())
+            await asyncio.wait([calling], timeout=None if seconds is None else RETRY_SECONDS)
+        if calling.cancelled() or not calling.done():
             return None
         return calling.result()
 
@@ -179,27 +185,34 @@ async def _renew(engine: Engine, charge: Charge, vigil: Vigil) -> bool:
         watched = psutil.Process(charge.worker.pid)
     except psutil.Error:
         return True
-    renewed = time.monotonic()
+    limit = time.monotonic() + STOP_AT * charge.lease_seconds
     while not vigil.is_over:
         started = time.monotonic()
         try:
             if not is_standing_still(charge.worker.pid):
                 sample = _sample(watched, vigil.health)
-                answer = await vigil.while_on(engine.renew(charge.incarnation, charge.lease_seconds, sample))
+                patience = charge.interval if started > limit else max(limit - started, ANSWER_PART * charge.lease_seconds)
+                renewal = engine.renew(charge.incarnation, charge.lease_seconds, sample)
+                answer = await vigil.while_on(renewal, patience)
                 if answer is not None:
-                    renewed = started
+                    limit = started + STOP_AT * charge.lease_seconds
                     _say(Word(answer.drain, answer.cancelled, answer.cancel_reasons))
+                elif not vigil.is_over:
+                    raise StoreUnavailable("it does not answer")  # noqa: TRY301 - as if it had said so itself
         except LeaseLost as error:
             if vigil.death.done():
                 return True
             _say(Word(lost=str(error)))
             return False
         except (StoreUnavailable, StoreUnsuitable, StoreFault) as error:
-            # By the store's clock the lease ends this long after the last renewal was sent; the handlers stop before.
-            if time.monotonic() - renewed > 0.9 * charge.lease_seconds:
-                _say(Word(lost=f"the store could not be reached for {charge.lease_seconds:g} s: {error}"))
+            # By the store's clock the lease ends a lease after the last renewal was sent; the handlers stop before. Who stood still
+            # itself, as on a machine that was frozen, asks once more: everybody may have.
+            late = time.monotonic() - limit
+            if late >= 0 and (started >= limit or late < charge.interval + 2 * ANSWER_PART * charge.lease_seconds):
+                _say(Word(lost=f"the store could not be reached for {charge.lease_seconds:g} s: {error}", away=True))
                 return False
-        await vigil.rest(max(0.05, charge.interval - (time.monotonic() - started)))
+        pause, left = max(RETRY_SECONDS, charge.interval - (time.monotonic() - started)), limit - time.monotonic()
+        await vigil.rest(min(pause, left) if left > 0 else pause)
     return True
 
 

@@ -18,6 +18,8 @@ from taskforge.worker.context import Running
 from taskforge.worker.frames import frames_of
 from taskforge.worker.verdicts import Cancel, Fail, Retry, Skip, Snooze, Verdict, verdict_in
 
+AWAY = "the store was away"
+
 
 def said(verdict: Verdict) -> Outcome:
     match verdict:
@@ -49,6 +51,10 @@ def stopped(running: Running) -> Outcome:
             return DeadlinePassed()
         case "cancel":
             return CancelOutcome(running.reason or "cancelled while processing")
+        case "away":
+            return HandBackOutcome(AWAY)
+        case "lease":
+            return HandBackOutcome("its worker lost its lease and stopped it")
         case _:
             return HandBackOutcome(f"worker stopped ({running.why})")
 

@@ -22,6 +22,7 @@ from taskforge.worker.executor import Executor, FailureHook, Middleware
 from taskforge.worker.fetcher import Fetcher
 from taskforge.worker.finisher import Finisher
 from taskforge.worker.lease import Health, Keeper, Word
+from taskforge.worker.outcomes import AWAY
 from taskforge.worker.processes import ProcessId, has_ended, this_machine, this_process
 from taskforge.worker.registry import Registry
 from taskforge.worker.reporter import Reporter, job_logging
@@ -92,6 +93,7 @@ class Worker:
         self._keeper: Keeper | None = None
         self._kept = asyncio.Event()
         self._lost_lease: asyncio.Future[str]
+        self._stopped = 0  # handlers that this life has lost
 
     # --- From outside ---
 
@@ -111,17 +113,37 @@ class Worker:
             await self.executor.close()
 
     async def _relive(self) -> None:
-        while not self._stop.is_set():
-            self.registered = await self._register()
-            if self.registered is None:
-                break
-            try:
-                await self._live(self.registered.incarnation)
-            except LeaseLost as error:
-                logger.warning("lost the lease, %d handlers are stopped: %s", len(self.executor.running), error)
-                self.executor.take_back()
-                self.executor.interrupt_all("lost")
-                self.finisher.drop()
+        # Over all its lives: what was reached, or stopped, in one of them is told as soon as the store can hear it.
+        finishing = asyncio.create_task(self.finisher.run())
+        try:
+            while not self._stop.is_set():
+                self.registered = await self._register()
+                if self.registered is None:
+                    await self._tell_the_rest()
+                    break
+                self._lost_lease, self._stopped = asyncio.get_running_loop().create_future(), 0
+                try:
+                    await self._live(self.registered.incarnation, finishing)
+                except LeaseLost as error:
+                    self._let_go(str(error), "lease")
+        finally:
+            await _end(finishing)
+
+    def _let_go(self, reason: str, why: str) -> None:
+        """The lease is over, or will be before the store can be asked: others may run the jobs then, and nobody beside them. What
+        the store still thinks is ours is handed back to it; what it does not is refused by its fence."""
+        for job in self.executor.take_back():
+            self.finisher.put(Completion(job, HandBackOutcome(AWAY)))
+        stopped = self.executor.interrupt_all(why)
+        if stopped or not self._lost_lease.done():
+            logger.warning("lost the lease, %d handlers are stopped: %s", self._stopped + stopped, reason)
+        self._stopped += stopped
+        if not self._lost_lease.done():
+            self._lost_lease.set_result(reason)
+
+    async def _tell_the_rest(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.finisher.drained(), STOP_SECONDS + 3)
 
     # --- One incarnation ---
 
@@ -163,12 +185,11 @@ class Worker:
                 with contextlib.suppress(TaskForgeError):
                     await self._source.deregister(one.incarnation, died=True)
 
-    async def _live(self, incarnation: UUID) -> None:
+    async def _live(self, incarnation: UUID, finishing: asyncio.Task[None]) -> None:
         options, executor = self._options, self.executor
         kind = WaitingFetcher if self._source.wait_seconds > 0 else Fetcher
         fetcher = kind(self._source, executor, slots=options.slots, poll_seconds=options.poll_seconds, may_claim=self._may_claim)
         self._kept.clear()
-        self._lost_lease = asyncio.get_running_loop().create_future()
         self._keeper = keeper = self._make_keeper(incarnation, self._hear)
         self._tell_keeper()
         await keeper.tell_started(*executor.children.known.values())
@@ -176,20 +197,19 @@ class Worker:
         is_in_order = False
         keeping = asyncio.create_task(keeper.run())
         working: list[asyncio.Task[Any]] = [
-            asyncio.create_task(self.finisher.run()),
             asyncio.create_task(self.reporter.run(executor.running)),
             asyncio.create_task(self._sweep()),
             asyncio.create_task(self._watch_health()),
         ]
         fetching = asyncio.create_task(self._fetch(fetcher, incarnation))
         stopping: asyncio.Task[Any] = asyncio.create_task(self._stop.wait())
-        watched: list[asyncio.Future[Any]] = [fetching, stopping, self._lost_lease, keeping, *working]
+        watched: list[asyncio.Future[Any]] = [fetching, stopping, self._lost_lease, keeping, finishing, *working]
         try:
             await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
             await _end(fetching)
             if self._lost_lease.done():
                 raise LeaseLost(self._lost_lease.result())  # noqa: TRY301 - one end among several
-            for task in (fetching, keeping, *working):
+            for task in (fetching, keeping, finishing, *working):
                 if task.done() and not task.cancelled():
                     task.result()  # a part of the worker failed: that is a fault, unless it is how a lost lease was noticed
             await self._wind_down(fetcher.leftover)
@@ -198,6 +218,8 @@ class Worker:
             is_in_order = True
         except LeaseLost:
             is_in_order = True
+            for job in fetcher.leftover:
+                self.finisher.put(Completion(job, HandBackOutcome(AWAY)))
             raise
         finally:
             if not is_in_order:
@@ -220,8 +242,8 @@ class Worker:
 
     def _hear(self, word: Word) -> None:
         if word.lost is not None:
-            if not self._lost_lease.done():
-                self._lost_lease.set_result(word.lost)
+            # At once, whatever claims and reports are under way: their answers can take longer than the lease has left.
+            self._let_go(word.lost, "away" if word.away else "lease")
             return
         self._kept.set()
         self._draining = word.drain
@@ -233,8 +255,7 @@ class Worker:
 
     def _lost(self, fences: Sequence[UUID]) -> None:
         """The store refused what we said of these jobs: they are someone else's now."""
-        for fence in fences:
-            self.executor.interrupt(fence, "lost")
+        self._stopped += sum(self.executor.interrupt(fence, "lost") for fence in fences)
 
     async def _sweep(self) -> None:
         while True:
@@ -270,8 +291,7 @@ class Worker:
         self.executor.interrupt_all("shutdown")
         await self._until_idle(STOP_SECONDS, give_up=None)
         self.executor.give_up()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.finisher.drained(), STOP_SECONDS + 3)
+        await self._tell_the_rest()
 
     async def _until_idle(self, seconds: float, give_up: asyncio.Event | None) -> None:
         until = time.monotonic() + seconds

@@ -14,7 +14,8 @@ def look(transaction: Transaction, rhythm: float | None) -> None:
     """Note that somebody looks; a silence before it is bridged first."""
     bridge(transaction)
     promised = None if rhythm is None else span(rhythm)
-    transaction.execute("update looks set at = ?, wall = ?, rhythm = ?", (transaction.steady, transaction.now, promised))
+    statement = "update looks set at = ?, wall = ?, rhythm = coalesce(?, rhythm)"
+    transaction.execute(statement, (transaction.steady, transaction.now, promised))
 
 
 def is_silent(transaction: Transaction, heard: int | None) -> bool:

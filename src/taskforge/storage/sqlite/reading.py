@@ -186,7 +186,7 @@ def is_look_due(snapshot: Snapshot, unless_within: float, rhythm: float | None) 
     no worker lived since the last look, there is nothing to see, and the file is left alone."""
     at, promised, alive = snapshot.execute(sql("look_due")).fetchone()
     since = snapshot.steady - at
-    if not alive and promised == (None if rhythm is None else span(rhythm)):
+    if not alive and (rhythm is None or promised == span(rhythm)):
         return False
     return bool(since < 0 or since >= span(unless_within))
 

@@ -3,7 +3,7 @@
 -- that held the loop goes before the death of the worker that it brought about.
 -- One row with -1 instead when nobody looked for longer than was promised: bridge.sql goes first then. The look is a write: whoever cannot
 -- write must not judge those who could not either.
--- $1 limit · $2 now (tests) · $3 seconds: none if somebody has looked within them · $4 rhythm of the looks from now on, in seconds, or null ·
+-- $1 limit · $2 now (tests) · $3 seconds: none if somebody has looked within them · $4 rhythm of the looks from now on, in seconds; null: nothing new is promised ·
 -- $5 the reason of executions that were lost with a lease · reads all of running, which is as small as what runs
 with clock as materialized (
     select coalesce($2::timestamptz, statement_timestamp()) as now
@@ -15,7 +15,7 @@ last as materialized (
 ),
 mine as (
     -- Who finds the row locked does not wait: somebody looks just now.
-    update taskforge.looks set at = (select now from clock), rhythm = $4::float8 where one = (
+    update taskforge.looks set at = (select now from clock), rhythm = coalesce($4::float8, rhythm) where one = (
         select l.one from taskforge.looks l
         where (l.at <= (select now from clock) - make_interval(secs => $3) or l.at > (select now from clock))
           and exists (select from last where not silent)
