@@ -190,6 +190,12 @@ def _break(twin: str) -> None:
             return decide(job, HandBackOutcome() if isinstance(outcome, Crashed) else outcome, policy, chance)
 
         upkeep.decide = lenient
+    elif twin == "is silent about the dead":
+
+        async def silent(self: Worker, earlier: object) -> None:
+            return None
+
+        Worker._tell_of_the_dead = silent  # type: ignore[method-assign]
     elif twin == "hands nothing back":
 
         async def rush(self: Worker, leftover: object) -> None:

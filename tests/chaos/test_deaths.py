@@ -2,6 +2,8 @@
 
 import asyncio
 import itertools
+import os
+import signal
 import time
 from pathlib import Path
 from uuid import UUID
@@ -11,7 +13,7 @@ import pytest
 from taskforge.domain.job import JobStatus
 from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.storage.engine import Engine
-from tests.chaos.fleet import Figure, Fleet
+from tests.chaos.fleet import Figure, Fleet, kill_whole
 from tests.chaos.history import jobs
 
 LEASE = 15.0
@@ -87,3 +89,63 @@ async def test_r19_catches_a_keeper_that_dies_with_its_worker(tmp_path: Path, st
         took = await _rescues(fleet, engine, await _die(fleet, ["kill"]))
         figure(f"R19 twin whose keeper dies with its worker: {took} s")
         assert took[-1] > LIMIT
+
+
+async def _killed_whole(fleet: Fleet) -> tuple[UUID, float]:
+    """A worker is killed together with its lease keeper while it runs a job, and another one starts. The job, and how long after
+    that start it was free; endless if it was not."""
+    process = fleet.start(slots=1)
+    [job] = [handle.id for handle in await fleet.function("die").enqueue_many([("by the test",)])]
+    engine = await fleet.forge.engine()
+    async with asyncio.timeout(40):
+        while not fleet.history.count("dies"):
+            await asyncio.sleep(0.05)
+    kill_whole(process)
+    fleet.alive.remove(process)
+    fleet.start(slots=1)
+    await fleet.ready()
+    began = max(worker.registered_at for worker in await engine.workers([FIRST_PROJECT])).timestamp()
+    give_up = time.monotonic() + 2 * LIMIT
+    while time.monotonic() < give_up:
+        first = (await engine.executions([FIRST_PROJECT], job))[0]
+        if first.finished_at is not None:
+            return job, first.finished_at.timestamp() - began
+        await asyncio.sleep(0.05)
+    return job, float("inf")
+
+
+@pytest.mark.rotates
+@pytest.mark.timeout(120)
+async def test_r19_the_next_life_tells_of_those_that_were_killed_whole(
+    tmp_path: Path, store: dict[str, str], figure: Figure
+) -> None:
+    async with Fleet(tmp_path, lease=LEASE, upkeep=UPKEEP, **store) as fleet:
+        job, took = await _killed_whole(fleet)
+        figure(f"R19 {fleet.label}: killed with its keeper, the job was free {took:.2f} s after the next worker had registered")
+        assert took <= LIMIT
+        assert [one.crash_count for one in await jobs(await fleet.forge.engine(), {job})] == [1]
+
+
+@pytest.mark.rotates
+@pytest.mark.timeout(120)
+async def test_r19_catches_a_next_life_that_is_silent(tmp_path: Path, store: dict[str, str], figure: Figure) -> None:
+    async with Fleet(tmp_path, twin="is silent about the dead", lease=LEASE, upkeep=UPKEEP, **store) as fleet:
+        _, took = await _killed_whole(fleet)
+        figure(f"R19 twin that is silent about the dead: {took} s")
+        assert took > LIMIT
+
+
+@pytest.mark.timeout(120)
+async def test_r19_a_group_that_is_killed_leaves_its_keeper(tmp_path: Path) -> None:
+    async with Fleet(tmp_path, lease=LEASE, upkeep=UPKEEP, url=f"sqlite:///{tmp_path}/jobs.db") as fleet:
+        process = fleet.start(slots=1, within=("setsid",))
+        [job] = [handle.id for handle in await fleet.function("die").enqueue_many([("by the test",)])]
+        async with asyncio.timeout(40):
+            while not fleet.history.count("dies"):
+                await asyncio.sleep(0.05)
+        assert os.getpgid(process.pid) == process.pid
+        os.killpg(process.pid, signal.SIGKILL)
+        engine = await fleet.forge.engine()
+        async with asyncio.timeout(LEASE / 3):
+            while (await jobs(engine, {job}))[0].status is JobStatus.PROCESSING:
+                await asyncio.sleep(0.05)

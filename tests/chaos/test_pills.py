@@ -96,6 +96,30 @@ async def test_r10_pills_for_an_hour(tmp_path: Path, store: dict[str, str], figu
 
 
 @pytest.mark.timeout(180)
+async def test_r10_pills_with_a_single_worker(tmp_path: Path, store: dict[str, str], figure: Figure) -> None:
+    """Nobody else is there to notice, and the lease is longer than it takes to start again."""
+    started = time.monotonic()
+    async with Fleet(tmp_path, lease=15.0, **store) as fleet:
+        engine = await fleet.forge.engine()
+        await fleet.enqueue("work", *[(0.0,)] * 100)
+        pills = {(await fleet.function(name).enqueue()).id for name in ("leave", "segfault")}
+        await fleet.enqueue("work", *[(0.0,)] * 100)
+        async with beside(fleet.restarting("--queues", "default,pills", slots=4)), asyncio.timeout(120):
+            while await _unsettled(fleet, pills, set()):
+                await asyncio.sleep(0.1)
+            assert await fleet.drained()
+        for pill in await jobs(engine, pills):
+            executions = await engine.executions([FIRST_PROJECT], pill.id)
+            crashed = [one for one in executions if one.error is not None and one.error.type == "WorkerCrashed"]
+            assert (pill.queue, len(crashed)) == ("dead", CRASHES)
+        assert await fleet.violations() == []
+        figure(
+            f"R10 {fleet.label}: a single worker, a lease of 15 s, 2 pills dead-lettered after {CRASHES} crashes each, good jobs "
+            f"not done {bound(len(fleet.acknowledged))}, {time.monotonic() - started:.0f} s"
+        )
+
+
+@pytest.mark.timeout(180)
 async def test_r10_catches_a_twin_that_counts_no_crashes(tmp_path: Path, figure: Figure) -> None:
     async with Fleet(tmp_path, twin="counts no crashes", url=f"sqlite:///{tmp_path}/jobs.db") as fleet:
         [pill] = [handle.id for handle in await fleet.function("leave").enqueue_many([()])]
