@@ -50,3 +50,35 @@ async def test_jobs_are_read_by_their_ids_in_the_order_asked(api: Api, root: htt
     ]
     for one in wrong:
         assert (await root.get("/api/v1/jobs", params=one)).status_code in (400, 422), one
+
+
+async def test_no_payload_is_an_empty_object_alone_and_among_many(api: Api, root: httpx.AsyncClient) -> None:
+    await root.post("/api/v1/queues", json={"name": "mail"})
+    plain = {"queue": "mail", "job_type": "send"}
+    one = (await root.post("/api/v1/jobs", json=plain)).json()["id"]
+    many = (await root.post("/api/v1/jobs/bulk", json=[plain, plain])).json()["ids"]
+    mixed = (await root.post("/api/v1/jobs/bulk", json=[plain, {**plain, "tags": ["x"]}, {**plain, "payload": None}])).json()["ids"]
+    found = (await root.get("/api/v1/jobs", params={"id": [one, *many, *mixed]})).json()["items"]
+    assert [job["payload"] for job in found] == [{}, {}, {}, {}, {}, None]
+    assert {job["payload_erased"] for job in found} == {False}
+
+
+async def test_limits_hold_for_edits_and_moves_and_erased_payloads_do_not_run(api: Api, root: httpx.AsyncClient) -> None:
+    await root.post("/api/v1/queues", json={"name": "wide"})
+    await root.post("/api/v1/queues", json={"name": "narrow", "settings": {"payload_limit_bytes": 20}})
+    job = (await root.post("/api/v1/jobs", json={"queue": "narrow", "job_type": "send"})).json()["id"]
+    refused = await root.patch(f"/api/v1/jobs/{job}", json={"payload": 50 * "x"})
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "#/payload")
+    large = (await root.post("/api/v1/jobs", json={"queue": "wide", "job_type": "send", "payload": 50 * "x"})).json()["id"]
+    refused = await root.patch(f"/api/v1/jobs/{large}", json={"queue": "narrow"})
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "#/queue")
+    await root.post("/api/v1/jobs", json={"queue": "wide", "job_type": "send"})
+    moved = await root.post("/api/v1/jobs/change", json={"action": "move", "queue": "narrow", "where": {"queue": "wide"}})
+    assert moved.json() == {"changed": 1, "refused": 1}
+    await root.post(f"/api/v1/jobs/{large}/cancel")
+    assert (await root.delete(f"/api/v1/jobs/{large}/payload")).status_code == 200
+    found = (await root.get(f"/api/v1/jobs/{large}")).json()
+    assert (found["payload"], found["payload_erased"], found["redacted"]) == (None, True, False)
+    again = await root.post(f"/api/v1/jobs/{large}/retry")
+    assert again.status_code == 409
+    assert "was erased; it cannot be run again" in again.json()["detail"]

@@ -98,6 +98,7 @@ async def test_a_death_ends_the_lease_although_jobs_run(api: Api, worker: httpx.
         ({"kind": "snooze", "seconds": 60}, "scheduled"),
         ({"kind": "cancel", "reason": "stop"}, "cancelled"),
         ({"kind": "skip"}, "pending"),
+        ({"kind": "misfit", "error": {"type": "E", "message": "m"}}, "pending"),
         ({"kind": "hand_back"}, "pending"),
         ({"kind": "crashed", "worker": "child"}, "scheduled"),
         ({"kind": "deadline"}, "failed"),
@@ -335,13 +336,36 @@ async def test_cancel_and_drain_reach_a_worker_by_heartbeat(worker: httpx.AsyncC
     incarnation = registered["incarnation"]
     await call(worker, "heartbeat", incarnation=incarnation)
     (given,) = (await call(worker, "claim", incarnation=incarnation))["jobs"]
-    await root.post(f"/api/v1/jobs/{job}/cancel")
+    await root.post(f"/api/v1/jobs/{job}/cancel", json={"reason": "ticket 17"})
     await root.post(f"/api/v1/workers/{registered['worker']}/drain")
     answer = await call(worker, "heartbeat", incarnation=incarnation)
-    assert answer == {"drain": True, "cancelled": [given["execution"]]}
+    assert answer == {"drain": True, "cancelled": [given["execution"]], "cancel_reasons": {given["execution"]: "ticket 17"}}
     report = {"execution": given["execution"], "outcome": {"kind": "failure", "error": {"type": "E", "message": "m"}}}
     assert await call(worker, "complete", incarnation=incarnation, outcomes=[report]) == {"lost": []}
-    assert (await root.get(f"/api/v1/jobs/{job}")).json()["status"] == "cancelled"
+    found = (await root.get(f"/api/v1/jobs/{job}")).json()
+    assert (found["status"], found["reason"]) == ("cancelled", "ticket 17")
+
+
+async def test_a_payload_that_does_not_fit_goes_to_the_next_worker_and_waits_for_one(
+    api: Api, worker: httpx.AsyncClient, root: httpx.AsyncClient
+) -> None:
+    job = await enqueue(root)
+    unfit = {"kind": "misfit", "error": {"type": "InvalidArguments", "message": "send(): no `subject`"}}
+    for _ in range(2):
+        incarnation = await started(worker)
+        (given,) = (await call(worker, "claim", incarnation=incarnation))["jobs"]
+        assert given["attempt"] == 1
+        report = {"execution": given["execution"], "outcome": unfit}
+        assert await call(worker, "complete", incarnation=incarnation, outcomes=[report]) == {"lost": []}
+        assert (await call(worker, "claim", incarnation=incarnation))["jobs"] == []
+    await api.engine.expire(10)
+    why = (await root.get(f"/api/v1/jobs/{job}/explain")).json()
+    assert (why["status"], [reason["code"] for reason in why["reasons"]]) == ("scheduled", ["misfit"])
+    assert "send(): no `subject`" in why["reasons"][0]["text"]
+    await started(worker)
+    await api.engine.stage(10)
+    found = (await root.get(f"/api/v1/jobs/{job}")).json()
+    assert (found["status"], found["attempt_count"]) == ("pending", 0)
 
 
 async def test_a_worker_key_can_do_a_workers_work_and_nothing_else(

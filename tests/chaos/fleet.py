@@ -108,9 +108,11 @@ class Fleet:
             await asyncio.to_thread(self.server.wait, 60)
             await self.start_server()
 
-    def start(self, *options: str, slots: int = 8, reach: str = "", within: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
+    def start(
+        self, *options: str, slots: int = 8, reach: str = "", within: tuple[str, ...] = (), app: str = "tests.chaos.app:forge"
+    ) -> subprocess.Popen[bytes]:
         """`reach`: another way to the server; `within`: a command that runs it somewhere else."""
-        command = [sys.executable, "-m", "taskforge.cli", "worker", "tests.chaos.app:forge", "--slots", str(slots), *options]
+        command = [sys.executable, "-m", "taskforge.cli", "worker", app, "--slots", str(slots), *options]
         environment = self._direct
         if self.served:
             environment = {name: value for name, value in self._direct.items() if name != "TASKFORGE_SCHEMA"}

@@ -1,10 +1,18 @@
 import json
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 
 from taskforge.cli import main
+from taskforge.domain.job import ErrorInfo, new_job
+from taskforge.domain.outcome import DeadLetter, Finish
+from taskforge.domain.queue import CreateQueue
+from taskforge.domain.tenancy import FIRST_PROJECT
+from taskforge.domain.worker import NewWorker
+from taskforge.storage.engine import Claim, Engine
+from tests.cli.conftest import make_store
 from tests.cli.shell import Shell, until
 
 
@@ -122,3 +130,25 @@ def test_tail_follows_what_happens(own: Shell) -> None:
         until(lambda: tail.text.count("\n") == 2, lambda: tail.text)
         change = json.loads(tail.text.splitlines()[-1])
     assert (change["job_type"], change["before"], change["status"]) == ("later", "scheduled", "cancelled")
+
+
+def test_dead_letters_are_shown_with_their_error_and_redriven(tmp_path: Path) -> None:
+    async def fill(engine: Engine) -> None:
+        dead = await engine.change_queue(FIRST_PROJECT, CreateQueue(name="dead"))
+        await engine.insert(FIRST_PROJECT, [new_job("default", "frail"), new_job("default", "other")])
+        worker = await engine.register(FIRST_PROJECT, NewWorker(name="anna"), 600)
+        [claimed] = await engine.claim(Claim(worker.incarnation, 1))
+        await engine.finish(
+            [Finish(claimed.fence, DeadLetter(dead.id, ErrorInfo("ValueError", "boom"), "no attempts left after 3"))]
+        )
+
+    own = make_store(tmp_path, fill)
+    jobs = {job["job_type"]: job["id"] for job in own.json("jobs", "list")["jobs"]}
+    shown = own.run("jobs", "show", jobs["frail"]).stdout
+    assert "pending no attempts left after 3" in shown
+    assert "ValueError: boom" in shown
+    assert "redriven, it goes back there" in own.run("jobs", "explain", jobs["frail"]).stdout
+    assert "never dead-lettered" in own.run("jobs", "redrive", jobs["other"], status=2).stderr
+    assert own.json("jobs", "redrive", "--queue", "dead", "--yes") == {"changed": 1, "refused": 0, "jobs": []}
+    job = own.json("jobs", "show", jobs["frail"])["job"]
+    assert (job["queue"], job["status"], job["error"], job["reason"]) == ("default", "pending", None, None)

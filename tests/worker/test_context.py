@@ -265,20 +265,25 @@ async def test_a_silent_handler_is_shown_as_started_and_one_that_speaks_as_runni
 
 async def test_a_thread_sees_that_it_should_stop(crew: Crew) -> None:
     began, ended = threading.Event(), threading.Event()
+    reasons: list[str | None] = []
 
     @crew.forge.job()
     def patient(ctx: Context) -> None:
+        reasons.append(ctx.cancel_reason)
         began.set()
         while not ctx.cancelled:
             time.sleep(0.01)
+        reasons.append(ctx.cancel_reason)
         ended.set()
 
     await crew.start()
     handle = await patient.enqueue()
     await until(began.is_set)
     await handle.cancel("enough")
-    assert (await crew.end(handle)).status == "cancelled"
+    job = await crew.end(handle)
+    assert (job.status, job.reason) == ("cancelled", "enough")
     await until(ended.is_set)
+    assert reasons == [None, "enough"]
 
 
 async def test_a_process_speaks_through_its_pipe(crew: Crew) -> None:

@@ -215,6 +215,32 @@ async def test_a_job_without_luck_fails_for_good_and_says_so(crew: Crew) -> None
     assert caught.value.job.reason == "no attempts left after 2"
 
 
+async def test_who_waits_for_a_dead_letter_hears_of_it_and_may_redrive_it(crew_on_each: Crew) -> None:
+    forge = crew_on_each.forge
+    forge.queue("strict", dead_letter_queue="lost", max_retries=0)
+    healed: list[int] = []
+
+    @forge.job(queue="strict")
+    async def frail() -> str:
+        if not healed:
+            raise ValueError("boom")
+        return "well"
+
+    await crew_on_each.start()
+    handle = await frail.enqueue()
+    with pytest.raises(JobFailed, match=r"is in dead letter queue 'lost': ValueError: boom") as caught:
+        await handle.result(20)
+    job = caught.value.job
+    assert (job.queue, job.origin_queue, job.reason) == ("lost", "strict", "no attempts left after 1")
+    assert job.error is not None
+    assert (job.error.type, job.error.message) == ("ValueError", "boom")
+    with pytest.raises(JobFailed):
+        await handle.result(0)
+    healed.append(1)
+    await handle.redrive()
+    assert await handle.result(20) == "well"
+
+
 async def test_leaving_the_interpreter_or_a_cancelled_task_is_a_failure_and_the_worker_lives(crew: Crew) -> None:
     @crew.forge.job(max_attempts=1)
     async def leaves() -> None:
