@@ -138,6 +138,7 @@ async def test_a_store_that_is_away_is_told_and_comes_back(
     for name, call in calls.items():
         answer = await call()
         assert (name, answer.status_code, answer.headers["content-type"]) == (name, 503, "application/problem+json")
+        assert "127.0.0.1" not in answer.text, "where the database is, is nobody's business"
         assert int(answer.headers["retry-after"]) >= 1
     assert (await root.get("/healthz")).status_code == 200, "the process itself is well"
     await asyncio.to_thread(stoppable.restart)

@@ -133,7 +133,7 @@ async def _r16(fleet: Fleet, refusals: dict[str, Refusal], seconds: float, round
     try:
         async with beside(*loads):
             for refusal in [*refusals.values()] * rounds:
-                await asyncio.sleep(1)  # of load that is served
+                await asyncio.sleep(max(1, seconds / 2))  # of load that is served
                 took += [await _refuse(fleet, callers, refusal, seconds)]
             await asyncio.sleep(1)
     finally:
@@ -143,8 +143,9 @@ async def _r16(fleet: Fleet, refusals: dict[str, Refusal], seconds: float, round
     spent = [job for job in await jobs(await fleet.forge.engine(), fleet.acknowledged) if job.attempt_count != 1 or job.crash_count]
     n, log = len(fleet.acknowledged), (fleet.folder / "workers.log").read_text()
     went, back = log.count("the store does not serve"), log.count("the store serves again")
+    lease = fleet.forge.settings.lease_seconds
     figure(
-        f"R16 {fleet.label}: {rounds} × {', '.join(refusals)}, {seconds:g} s each: {len(ended)} of "
+        f"R16 {fleet.label}: {rounds} × {', '.join(refusals)}, {seconds:g} s each, lease {lease:g} s: {len(ended)} of "
         f"{len(workers) + (fleet.server is not None)} processes ended, lost {bound(n)}, accepted twice {bound(n)}, attempts spent "
         f"{len(spent)} of {n:,}; callers were told {dict(callers.told)}; first handler {max(took):.2f} s after at most "
         f"(limit {BACK_WITHIN:g} s); the log says {went} times that it went and {back} that it is back"
@@ -205,9 +206,9 @@ async def _small_disk(folder: Path) -> AsyncIterator[bool]:
 # --- The rows ---
 
 
-async def _row(kind: str, tmp_path: Path, postgres_url: str, seconds: float, rounds: int, figure: Figure) -> None:
-    # The lease outlasts the refusal: what happens to jobs whose lease ran out meanwhile is R17's.
-    lease = max(8.0, 2.5 * seconds)
+async def _row(
+    kind: str, tmp_path: Path, postgres_url: str, seconds: float, rounds: int, figure: Figure, lease: float = 25.0
+) -> None:
     if kind == "sqlite":
         async with _small_disk(tmp_path / "disk") as is_small:
             path = tmp_path / "disk" / "jobs.db"
@@ -232,8 +233,11 @@ async def test_r16_a_store_that_refuses(kind: str, tmp_path: Path, postgres_url:
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["sqlite", "postgres", "http"])
-async def test_r16_a_store_that_refuses_for_ten_seconds(kind: str, tmp_path: Path, postgres_url: str, figure: Figure) -> None:
-    await _row(kind, tmp_path, postgres_url, 10, 1, figure)
+@pytest.mark.parametrize("lease", [25.0, 5.0])
+async def test_r16_a_store_that_refuses_for_ten_seconds(
+    kind: str, lease: float, tmp_path: Path, postgres_url: str, figure: Figure
+) -> None:
+    await _row(kind, tmp_path, postgres_url, 10, 1, figure, lease)
 
 
 @pytest.mark.long

@@ -130,7 +130,7 @@ def problem_of(error: Exception, request_id: str) -> Problem:
                 type=f"urn:taskforge:problem:{slug}",
                 title=title,
                 status=status,
-                detail=str(error),
+                detail=_detail(error),
                 request_id=request_id,
                 errors=faults,
                 retry_after=None if retry is None else max(1, math.ceil(retry)),
@@ -153,6 +153,13 @@ def problem_of(error: Exception, request_id: str) -> Problem:
     logger.error("request %s failed: %s", request_id, type(error).__name__, exc_info=error)
     detail = "this is a fault of the server's; its log has the cause under this request's id"
     return Problem(type="urn:taskforge:problem:fault", title="Fault", status=500, detail=detail, request_id=request_id)
+
+
+def _detail(error: Exception) -> str:
+    """What the database itself said has names of hosts, users and databases in it: that is for the log alone."""
+    if isinstance(error, StoreUnavailable) and error.__cause__ is not None:
+        return "the store does not serve just now; the server's log says why"
+    return str(error)
 
 
 def context_of(error: Exception) -> dict[str, str | int]:

@@ -143,7 +143,8 @@ class Inserter(Storer):
                     raise
 
     async def insert_within(self, connection: Any, project: int, jobs: Sequence[NewJob]) -> list[Answer]:
-        """Insert inside the caller's own transaction on an asyncpg connection: the jobs exist if and when it commits."""
+        """Insert inside the caller's own transaction on an asyncpg connection: the jobs exist if and when it commits. What that
+        connection raises stays as it is: whoever repeats a transaction after a conflict knows it by the driver's name."""
         identified = [(project, job, job.id or self.mint()) for job in jobs]
         return await self._insert_within(connection, identified, again=False)
 

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import asyncpg
 
+from taskforge.domain.retry import Patience
+
 if TYPE_CHECKING:
     from taskforge.storage.postgres.store import Store
 
 DEBOUNCE_SECONDS = 0.005
 # Room under a limit is mostly used by whoever made it; under load, telling the others each time cost a busy worker a fourteenth.
 ROOM_SECONDS = 0.025
-RECONNECT_SECONDS = 1.0
 SOONEST_SECONDS = 0.001
 SLOW_RIDE_SECONDS = 0.005
 NO_RIDE_SECONDS = 1.0
@@ -124,6 +125,7 @@ class Signals:
             await asyncio.sleep(DEBOUNCE_SECONDS)
 
     async def _listen(self) -> None:
+        patience = Patience()
         while True:
             gone = asyncio.Event()
             try:
@@ -131,16 +133,17 @@ class Signals:
                     self._store.url, timeout=10, server_settings={"application_name": "taskforge listen"}
                 )
             except Exception:  # noqa: BLE001 - whatever keeps us from listening, polling goes on and we try again
-                await asyncio.sleep(RECONNECT_SECONDS)
+                await asyncio.sleep(patience.wait())
                 continue
             try:
                 connection.add_termination_listener(lambda _, gone=gone: gone.set())
                 await connection.add_listener(self.channel, self._heard)
                 self.hears = True
+                patience.forget()
                 self._wake()  # whatever was signalled while nobody listened
                 await gone.wait()
-            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError):
-                await asyncio.sleep(RECONNECT_SECONDS)
+            except Exception:  # noqa: BLE001 - the same
+                await asyncio.sleep(patience.wait())
             finally:
                 self.hears = False
                 connection.terminate()
