@@ -114,7 +114,7 @@ def test_a_thread_that_does_not_stop_is_left_behind(app: Shell) -> None:
 
 
 def test_a_worker_stops_after_its_share(app: Shell) -> None:
-    with app.started("worker", "app:forge", "--max-jobs", "1") as worker:
+    with app.started("worker", "app:forge", "--max-jobs", "1", "--processes", "0") as worker:
         worker.until("with 10 slots")
         app.run("enqueue", "add", "--payload", '{"a": 1, "b": 1}')
         assert worker.ended() == 0

@@ -57,13 +57,16 @@ async def pipes() -> AsyncIterator[int]:
             os.close(from_keeper)
 
 
+async def hand_nothing_back(*_: object) -> None: ...
+
+
 @pytest.mark.parametrize("answers_after", [0.0, 0.6])
 async def test_a_lease_is_given_up_before_it_ends_counted_from_when_its_renewal_was_sent(answers_after: float) -> None:
     """The store counts from then, not from when its answer came: a moment later others may have the jobs."""
     store: Any = Away(answers_after * LEASE)
     charge = lease.Charge(Settings(), UUID(int=1), LEASE, 0.05, this_process())
     async with asyncio.timeout(4 * LEASE), pipes() as said:
-        assert await lease.keep(lambda: store, charge) is False
+        assert await lease.keep(lambda: store, charge, hand_nothing_back) is False
         assert time.monotonic() - store.sent_at < LEASE
         *_, last = os.read(said, lease.WORD_BYTES).splitlines()
     assert msgspec.json.decode(last, type=lease.Word).lost is not None

@@ -31,13 +31,32 @@ _THRESHOLDS = gc.get_threshold()  # as they were before the app was loaded
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Like asyncio.run, on uvloop where it is installed."""
+    """Like asyncio.run, on uvloop where it is installed; but what a job's own task raises to end the process does not."""
     try:
         factory: Callable[[], asyncio.AbstractEventLoop] | None = importlib.import_module("uvloop").new_event_loop
     except ModuleNotFoundError:
         factory = None
     with asyncio.Runner(loop_factory=factory) as runner:
-        return runner.run(main)
+        working = runner.get_loop().create_task(main)
+        while True:
+            try:
+                runner.run(_until_done(working))
+                return working.result()
+            except (KeyboardInterrupt, SystemExit) as error:
+                if working.done() or signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+                    raise
+                # No signal's: those are heard in our own way by now. asyncio passes it on from whichever task it comes, and goes on
+                # when asked to; that task has failed, and the handler that waits for it with it.
+                logger.warning("a task that a handler started raised %s", type(error).__name__)
+
+
+async def _until_done(task: asyncio.Task[T]) -> None:
+    try:
+        await asyncio.wait([task])
+    except asyncio.CancelledError:  # Ctrl-C, before signals are heard in our own way
+        task.cancel()
+        await asyncio.wait([task])
+        raise
 
 
 class Service:

@@ -8,7 +8,7 @@ import msgspec
 
 from taskforge.domain.ids import epoch_of
 from taskforge.domain.job import Claimed
-from taskforge.domain.outcome import Attempt, Finish, Outcome, decide
+from taskforge.domain.outcome import Attempt, Finish, HandBackOutcome, Outcome, decide
 from taskforge.domain.queue import QueueSettings
 from taskforge.storage.engine import Engine
 
@@ -26,6 +26,11 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
     def of(cls, job: Claimed, outcome: Outcome, ran: float | None) -> Self:
         """By what the claim said of the job."""
         return cls(job.fence, attempt_of(job), job.policy, outcome, ran)
+
+    @classmethod
+    def unspent(cls, fence: UUID, outcome: HandBackOutcome) -> Self:
+        """By its fence alone: what is handed back is as it was, whatever its policy and its attempts are."""
+        return cls(fence, Attempt(1, 1, 0, epoch_of(fence)), QueueSettings(), outcome)
 
 
 def attempt_of(job: Claimed) -> Attempt:

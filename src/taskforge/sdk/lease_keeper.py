@@ -4,12 +4,17 @@ import asyncio
 import logging
 import os
 import sys
+from collections.abc import Sequence
+from uuid import UUID
 
 import msgspec
 
-from taskforge.wiring import make_engine
+from taskforge.domain.outcome import HELD_UP
+from taskforge.storage.engine import Engine
+from taskforge.wiring import make_engine, remote_source
 from taskforge.worker.lease import LOST, Charge, keep
 from taskforge.worker.parent import outlive_signals
+from taskforge.worker.source import EngineSource
 
 
 async def main() -> int:
@@ -19,7 +24,12 @@ async def main() -> int:
     with os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0) as unbuffered:
         charge = msgspec.json.decode(unbuffered.readline(), type=Charge)
     settings = msgspec.structs.replace(charge.settings, pool_size=2)
-    return 0 if await keep(lambda: make_engine(settings), charge) else LOST
+    return 0 if await keep(lambda: make_engine(settings), charge, _hand_back) else LOST
+
+
+async def _hand_back(engine: Engine, incarnation: UUID, fences: Sequence[UUID]) -> None:
+    source = remote_source(engine) or EngineSource(engine, engine.home)
+    await source.hand_back(incarnation, fences, HELD_UP)
 
 
 if __name__ == "__main__":

@@ -53,6 +53,21 @@ class Running:
             return limit
         return min(limit, handler.timeout)
 
+    def overran(self, ran: float, held_up: float) -> str | None:
+        """What it ran longer than: its deadline or its timeout, in the words of `why`. Time for which another job held the event
+        loop does not count; but the store, which knows nothing of that, will end it: just before, it goes back unspent."""
+        deadline = self.claimed.deadline_seconds
+        if deadline is not None and ran >= deadline:
+            return "deadline"
+        limit = self.timeout_seconds
+        if not held_up:
+            return "timeout" if ran >= limit else None
+        if ran - held_up >= limit:
+            return "timeout"
+        return "held up" if ran >= limit - min(HELD_UP_MARGIN_SECONDS, 0.1 * limit) else None
+
+
+HELD_UP_MARGIN_SECONDS = 1.0
 
 current: contextvars.ContextVar[Running | None] = contextvars.ContextVar("taskforge_job", default=None)
 

@@ -6,6 +6,7 @@ handlers that never really suspend run back to back in one slot while handlers t
 """
 
 import asyncio
+import contextlib
 import contextvars
 import inspect
 import logging
@@ -25,9 +26,11 @@ from taskforge.domain.outcome import MAX_RESULT_BYTES, Crashed, Failure, HandBac
 from taskforge.worker.children import ArgumentsUnfit, ChildDied, Children
 from taskforge.worker.context import Channel, Context, Running, context_of, current
 from taskforge.worker.failure_log import FailureLog
+from taskforge.worker.interrupts import is_interrupt
 from taskforge.worker.outcomes import meant, raised, said, stopped
 from taskforge.worker.registry import Handler, Registry
 from taskforge.worker.source import Completion
+from taskforge.worker.stuck import Stuck
 from taskforge.worker.verdicts import Verdict
 from taskforge.worker.within import Within
 
@@ -38,6 +41,8 @@ FailureHook = Callable[[Context, BaseException], Any]
 ISOLATION_SECONDS = 2.0
 CLOSE_SECONDS = 2.0
 HOOK_SECONDS = 10.0
+LEAST_TIMEOUT_SECONDS = 0.1  # what ends sooner was in time; nearly all do
+LONG_SECONDS = 0.01  # a handler that may have held the event loop: others get a turn before the next one starts
 BACK_TO_BACK = 50  # handlers that never suspend; then the event loop gets a turn, in which claims and reports go on
 _NOTHING = Success(None)
 
@@ -73,7 +78,7 @@ class Executor:
         self._alone: UUID | None = None
         self._wary = False  # the last claim brought a suspect: there may be more
         self.running: dict[UUID, Running] = {}
-        self._lingering = 0
+        self.stuck = Stuck()
         self._idle: deque[asyncio.Future[None]] = deque()
         self._waking = False  # a slot was woken and has not looked for a job yet
         self._tasks: set[asyncio.Task[None]] = set()
@@ -81,6 +86,8 @@ class Executor:
         self.children = Children()
         self._failures = FailureLog()
         self._closing = False
+        self.held_up: dict[UUID, float] = {}  # seconds for which others held the event loop
+        self.held_for: Callable[[Running], float] = lambda _: 0.0  # and for which another holds it just now, if one does
         self.freed = asyncio.Event()
         self.done = 0
 
@@ -91,7 +98,7 @@ class Executor:
         if self._unsettled is not None and self._unsettled() >= 2 * self._slots:
             # A store that is slow to take outcomes must not make this worker hold more and more that a crash would undo.
             return 0
-        free = self._slots - len(self.running) - len(self._waiting) - self._lingering
+        free = self._slots - len(self.running) - len(self._waiting) - self.stuck.threads
         if self._most is not None:
             free = min(free, self._most - self.done - self.busy)
         return min(1, free) if self._wary else free  # what is claimed beside a suspect would only be handed back
@@ -103,7 +110,12 @@ class Executor:
     @property
     def has_stuck(self) -> bool:
         """Whether threads, or handlers that would not be cancelled, still run."""
-        return self._lingering > 0 or (self._closing and bool(self._tasks))
+        return self.stuck.threads > 0 or (self._closing and bool(self._tasks))
+
+    @property
+    def can_end(self) -> bool:
+        """Whether something runs that may still end by itself, or because it was told to."""
+        return any(not self.stuck.is_stuck(fence) for fence in self.running)
 
     # --- Taking jobs ---
 
@@ -169,8 +181,8 @@ class Executor:
                 continue
             if self._waiting or self._suspects:
                 self._wake()
-            await self._run(job, task)
-            if self.done % BACK_TO_BACK == 0:
+            ran = await self._run(job, task)
+            if ran >= LONG_SECONDS or self.done % BACK_TO_BACK == 0:
                 await asyncio.sleep(0)
 
     def _next(self) -> Claimed | None:
@@ -186,11 +198,15 @@ class Executor:
                 self._alone = job.fence
                 return job
             return None
-        return self._waiting.popleft() if self._waiting else None
+        try:
+            return self._waiting.popleft() if self._waiting else None
+        except IndexError:  # the watchdog took them between the two
+            return None
 
     # --- Running one job ---
 
-    async def _run(self, claimed: Claimed, task: asyncio.Task[Any] | None) -> None:
+    async def _run(self, claimed: Claimed, task: asyncio.Task[Any] | None) -> float:
+        """How long it ran."""
         running = Running(claimed, self._channel)
         running.task = task
         self.running[claimed.fence] = running
@@ -214,14 +230,29 @@ class Executor:
             if not self.freed.is_set():
                 self.freed.set()
         self.done += 1
+        ran = time.monotonic() - running.started
         if running.why != "lost":
-            self._complete(Completion(claimed, outcome, time.monotonic() - running.started))
+            if ran >= LEAST_TIMEOUT_SECONDS:
+                outcome = self._in_time(running, ran, outcome)
+            self._complete(Completion(claimed, outcome, ran))
             if type(outcome) is not Success:
                 self._failures.tell(claimed, outcome)
         if self._waiting or self._suspects:
             self._wake()
         if task is not None and task.cancelling():
             await self._forget_cancels(task)
+        return ran
+
+    def _in_time(self, running: Running, ran: float, outcome: Outcome) -> Outcome:
+        """What came of an attempt that ran longer than it may came too late, though the event loop was held and nobody could tell
+        it to stop: the store may have ended it already, and must not say otherwise where it has not."""
+        if running.why not in (None, "timeout", "deadline") or isinstance(outcome, HandBackOutcome):
+            return outcome
+        late = running.overran(ran, self.held_up.get(running.claimed.fence, 0.0) + self.held_for(running))
+        if late is None or late == "held up":
+            return outcome
+        running.why = late
+        return stopped(running)
 
     async def _forget_cancels(self, task: asyncio.Task[Any]) -> None:
         """The slot goes on. A count left behind would make the next handler's task groups believe that they were cancelled, and a
@@ -269,9 +300,11 @@ class Executor:
             return stopped(running) if running.why is not None else Crashed(str(error))
         except ArgumentsUnfit as error:
             return MisfitOutcome(error_info("InvalidArguments", str(error)))
-        except (KeyboardInterrupt, GeneratorExit):
-            raise
-        except BaseException as error:  # noqa: BLE001 - whatever a handler raises is an outcome, not our failure
+        except GeneratorExit as error:
+            return raised(error)  # its own, or the event loop ends: then nobody hears what is said, but no one may wait any more
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt) and is_interrupt(error):
+                raise
             outcome = meant(error)
             if outcome is not None:
                 return outcome
@@ -306,14 +339,14 @@ class Executor:
         except asyncio.CancelledError:
             if not future.done():
                 # A thread cannot be killed: the job is reported, but the slot stays taken until the thread ends.
-                self._linger(future)
+                self._linger(future, running)
             raise
 
-    def _linger(self, future: asyncio.Future[Any]) -> None:
-        self._lingering += 1
+    def _linger(self, future: asyncio.Future[Any], running: Running) -> None:
+        self.stuck.add(running)
 
         def ended(done: asyncio.Future[Any]) -> None:
-            self._lingering -= 1
+            self.stuck.remove(running)
             self.freed.set()
             if not done.cancelled():
                 done.exception()  # seen: the job was reported long ago
@@ -344,6 +377,7 @@ class Executor:
         if running is None or running.why is not None:
             return False
         running.why, running.reason = why, reason
+        self.stuck.told(running)
         if running.stop is not None:
             running.stop()
         elif running.task is not None:
@@ -364,14 +398,32 @@ class Executor:
         """Stop what ran too long. Called a few times a second."""
         now = time.monotonic()
         for running in list(self.running.values()):
-            ran, job = now - running.started, running.claimed
-            if job.deadline_seconds is not None and ran >= job.deadline_seconds:
-                self.interrupt(job.fence, "deadline")
-            elif ran >= running.timeout_seconds:
-                self.interrupt(job.fence, "timeout")
+            fence = running.claimed.fence
+            why = running.overran(now - running.started, self.held_up.get(fence, 0.0) if self.held_up else 0.0)
+            if why is not None:
+                self.interrupt(fence, why)
         if self._suspects:
             self._wake()
         self._failures.look()
+        if self.stuck or self.held_up:
+            self.stuck.look(self.running, now)
+            self.held_up = {fence: seconds for fence, seconds in self.held_up.items() if fence in self.running}
+
+    # --- When the event loop was held ---
+
+    def take_unstarted(self) -> list[Claimed]:
+        """Jobs that have not started leave the executor. From any thread: the event loop may be back at any moment."""
+        jobs: list[Claimed] = []
+        with contextlib.suppress(IndexError):
+            while True:
+                jobs.append(self._waiting.popleft())
+        return jobs
+
+    def excuse(self, seconds: float, culprit: Running | None) -> None:
+        """The event loop was held for so long: that is not the time of those who waited for it."""
+        for fence, running in self.running.items():
+            if running is not culprit and running.stop is None:
+                self.held_up[fence] = self.held_up.get(fence, 0.0) + min(seconds, time.monotonic() - running.started)
 
     async def close(self) -> None:
         """End all slots. A handler that will not be cancelled is left behind: nothing in Python can stop it."""

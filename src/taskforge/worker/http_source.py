@@ -17,6 +17,7 @@ from taskforge.domain.errors import Invalid, LeaseLost, StoreUnavailable
 from taskforge.domain.execution import Beat
 from taskforge.domain.job import Claimed
 from taskforge.domain.log import NewLine, split
+from taskforge.domain.outcome import HandBackOutcome
 from taskforge.domain.tenancy import QuotaExceeded
 from taskforge.domain.wire import HELD_SECONDS
 from taskforge.domain.worker import NewWorker, Registered
@@ -88,6 +89,13 @@ class HttpSource:
             raise ValueError(f"the server fails at an outcome: {error}") from error
         self._faults = 0
         self._forget(one.job.fence for one in completions)
+        return lost
+
+    async def hand_back(self, incarnation: UUID, fences: Sequence[UUID], reason: str) -> list[UUID]:
+        lost: list[UUID] = []
+        for request in protocol.complete(incarnation, [(fence, HandBackOutcome(reason), None) for fence in fences]):
+            answer: list[UUID] = await self._send(request)
+            lost += answer
         return lost
 
     async def beat(self, beats: Sequence[Beat]) -> list[UUID]:

@@ -15,7 +15,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -40,6 +41,7 @@ LAST_WORDS_SECONDS = 0.5  # to read what a dead worker had said
 RETRY_SECONDS = 0.05
 STOP_AT = 0.9  # of a lease without an answer: the handlers stop, before others may begin
 ANSWER_PART = 0.05  # of a lease, for an answer to a question that was asked at the last moment
+HandBack = Callable[[Engine, UUID, Sequence[UUID]], Awaitable[object]]
 
 
 class Charge(msgspec.Struct, frozen=True):
@@ -62,11 +64,14 @@ class Word(msgspec.Struct, frozen=True):
     away: bool = False  # lost because the store could not be asked
 
 
-class Health(msgspec.Struct, frozen=True, tag="health"):
-    """What the worker says."""
+class Health(msgspec.Struct, frozen=True, tag="health", omit_defaults=True):
+    """What the worker says, or its watchdog while the event loop is held."""
 
     healthy: bool = True
     stopping: bool = False
+    stuck_slots: int = 0
+    blocking: UUID | None = None
+    unstarted: tuple[UUID, ...] = ()  # jobs that go back to their queue: the worker cannot say so itself just now
 
 
 class ChildNews(msgspec.Struct, frozen=True, tag="child"):
@@ -82,7 +87,9 @@ class Vigil:
 
     def __init__(self, worker: ProcessId) -> None:
         self.health = Health()
+        self.news = asyncio.Event()  # it feels otherwise than it did
         self.children: dict[int, ProcessId] = {}
+        self._unstarted: set[UUID] = set()
         self.hurry = asyncio.Event()  # somebody wants us to stop; while the worker lives, that is its own business
         self.listening = asyncio.create_task(self._listen())
         self.death = asyncio.create_task(end_of(worker))
@@ -113,7 +120,19 @@ class Vigil:
         await asyncio.wait([self.listening, self.death])
 
     async def rest(self, seconds: float) -> None:
-        await asyncio.wait([self.listening, self.death], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        """Until the next renewal is due, or there is something new to say with it."""
+        hearing = asyncio.create_task(self.news.wait())
+        try:
+            await asyncio.wait([self.listening, self.death, hearing], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            hearing.cancel()
+
+    async def hand_back_unstarted(self, hand_back: Callable[[Sequence[UUID]], Awaitable[object]]) -> None:
+        """What the worker asked for; kept for the next try when the store is away."""
+        if self._unstarted:
+            fences = tuple(self._unstarted)
+            await hand_back(fences)
+            self._unstarted.difference_update(fences)
 
     async def _listen(self) -> None:
         reader = asyncio.StreamReader()
@@ -127,7 +146,10 @@ class Vigil:
 
     def _hear(self, said: Health | ChildNews) -> None:
         if isinstance(said, Health):
+            if said != self.health:
+                self.news.set()
             self.health = said
+            self._unstarted.update(said.unstarted)
         elif said.ended:
             self.children.pop(said.child.pid, None)
         else:
@@ -148,14 +170,14 @@ async def open_when_there(engine: Engine, charge: Charge) -> Engine:
             return engine
 
 
-async def keep(make_engine: Callable[[], Engine], charge: Charge) -> bool:
+async def keep(make_engine: Callable[[], Engine], charge: Charge, hand_back: HandBack) -> bool:
     """The keeper's life; false when the lease was lost."""
     os.set_blocking(sys.stdout.fileno(), False)
     vigil, engine = Vigil(charge.worker), make_engine()
     is_open = False
     try:
         is_open = await vigil.while_on(open_when_there(engine, charge)) is not None
-        if is_open and not await _renew(engine, charge, vigil):
+        if is_open and not await _renew(engine, charge, vigil, hand_back):
             return False
         # Nobody is there any more to keep it for. Should the process live on, the lease ends by itself.
         await asyncio.wait([vigil.death], timeout=charge.lease_seconds)
@@ -179,7 +201,7 @@ async def keep(make_engine: Callable[[], Engine], charge: Charge) -> bool:
     return True
 
 
-async def _renew(engine: Engine, charge: Charge, vigil: Vigil) -> bool:
+async def _renew(engine: Engine, charge: Charge, vigil: Vigil, hand_back: HandBack) -> bool:
     """For as long as the worker is there; false when the lease was lost."""
     try:
         watched = psutil.Process(charge.worker.pid)
@@ -188,6 +210,7 @@ async def _renew(engine: Engine, charge: Charge, vigil: Vigil) -> bool:
     limit = time.monotonic() + STOP_AT * charge.lease_seconds
     while not vigil.is_over:
         started = time.monotonic()
+        vigil.news.clear()
         try:
             if not is_standing_still(charge.worker.pid):
                 sample = _sample(watched, vigil.health)
@@ -199,6 +222,8 @@ async def _renew(engine: Engine, charge: Charge, vigil: Vigil) -> bool:
                     _say(Word(answer.drain, answer.cancelled, answer.cancel_reasons))
                 elif not vigil.is_over:
                     raise StoreUnavailable("it does not answer")  # noqa: TRY301 - as if it had said so itself
+            giving_back = vigil.hand_back_unstarted(partial(hand_back, engine, charge.incarnation))
+            await vigil.while_on(giving_back, charge.interval)
         except LeaseLost as error:
             if vigil.death.done():
                 return True
@@ -241,11 +266,11 @@ def _parts(word: Word) -> Iterator[Word]:
 
 
 def _sample(process: psutil.Process, health: Health) -> Sample:
-    try:
-        with process.oneshot():
-            return Sample(process.cpu_percent(), process.memory_info().rss, health.healthy, health.stopping)
-    except psutil.Error:
-        return Sample(healthy=health.healthy, stopping=health.stopping)
+    cpu: float | None = None
+    memory: int | None = None
+    with contextlib.suppress(psutil.Error), process.oneshot():
+        cpu, memory = process.cpu_percent(), process.memory_info().rss
+    return Sample(cpu, memory, health.healthy, health.stopping, health.stuck_slots, health.blocking)
 
 
 class Keeper:
@@ -278,18 +303,19 @@ class Keeper:
     async def _serve(self) -> bool:
         """One process's life; true when it reported the lease lost."""
         # A session of its own: what is sent to this process's group, be it a SIGKILL, is not meant for who reports its death.
-        self._process = process = subprocess.Popen(  # noqa: ASYNC220 - a few milliseconds, and nothing waits for it
+        process = subprocess.Popen(  # noqa: ASYNC220 - a few milliseconds, and nothing waits for it
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True
         )
         assert process.stdin is not None
         assert process.stdout is not None
         os.set_blocking(process.stdin.fileno(), False)
+        # Before anyone else writes to it: the charge comes first.
+        os.write(process.stdin.fileno(), b"".join(msgspec.json.encode(one) + b"\n" for one in (self._charge, self._health)))
+        self._process = process
         reader = asyncio.StreamReader(WORD_BYTES)
         loop = asyncio.get_running_loop()
         transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), process.stdout)
         try:
-            for message in (self._charge, self._health):
-                self._write(message)
             for child in list(self._children.values()):
                 await self._write_surely(ChildNews(child))
             while line := await reader.readline():
@@ -305,7 +331,7 @@ class Keeper:
         return True
 
     def tell(self, health: Health) -> None:
-        """Also for a process that has yet to start."""
+        """Also for a process that has yet to start, and from any thread: the watchdog speaks while the event loop cannot."""
         self._health = health
         self._write(health)
 
@@ -327,7 +353,7 @@ class Keeper:
         while not self._write(message):  # noqa: ASYNC110 - a full pipe is as good as never
             await asyncio.sleep(RETRY_SECONDS)
 
-    def _write(self, message: Charge | Health | ChildNews) -> bool:
+    def _write(self, message: Health | ChildNews) -> bool:
         """Never waits; false when there was no room. One that is not there is told when it starts."""
         if self._process is None or self._process.stdin is None or self._process.stdin.closed:
             return True
@@ -335,7 +361,7 @@ class Keeper:
             os.write(self._process.stdin.fileno(), msgspec.json.encode(message) + b"\n")
         except BlockingIOError:
             return False
-        except OSError:
+        except (OSError, ValueError):  # it has just been closed
             return True
         return True
 
@@ -347,9 +373,11 @@ class Keeper:
 
     async def _end(self) -> None:
         process = self._process
-        if process is None or process.poll() is not None:
+        if process is None:
             return
-        if self._let_go:
+        if process.poll() is not None:
+            self._close(process)
+        elif self._let_go:
             self._close(process)
             threading.Thread(target=process.wait, name="taskforge-keeper", daemon=True).start()
         else:

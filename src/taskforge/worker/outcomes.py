@@ -3,6 +3,7 @@
 from taskforge.domain.errors import RemoteError, text_of
 from taskforge.domain.job import error_info
 from taskforge.domain.outcome import (
+    HELD_UP,
     CancelOutcome,
     DeadlinePassed,
     FailForGood,
@@ -55,6 +56,8 @@ def stopped(running: Running) -> Outcome:
             return HandBackOutcome(AWAY)
         case "lease":
             return HandBackOutcome("its worker lost its lease and stopped it")
+        case "held up":
+            return HandBackOutcome(HELD_UP)
         case _:
             return HandBackOutcome(f"worker stopped ({running.why})")
 

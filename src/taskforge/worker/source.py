@@ -10,7 +10,7 @@ import msgspec
 from taskforge.domain.execution import Beat
 from taskforge.domain.job import Claimed
 from taskforge.domain.log import NewLine
-from taskforge.domain.outcome import Outcome
+from taskforge.domain.outcome import HandBackOutcome, Outcome
 from taskforge.domain.worker import NewWorker, Registered
 from taskforge.operations.completing import Ended, complete
 from taskforge.storage.engine import Claim, Engine
@@ -31,6 +31,7 @@ class WorkSource(Protocol):
     async def claim(self, incarnation: UUID, limit: int) -> list[Claimed]: ...
     async def end_claim(self, incarnation: UUID) -> list[Claimed]: ...  # what one that waits or stands has comes here, or there
     async def complete(self, completions: Sequence[Completion]) -> list[UUID]: ...  # the fences that were lost
+    async def hand_back(self, incarnation: UUID, fences: Sequence[UUID], reason: str) -> list[UUID]: ...  # for who knows no more
     async def beat(self, beats: Sequence[Beat]) -> list[UUID]: ...
     async def log(self, lines: Sequence[NewLine]) -> list[UUID]: ...
     def on_work(self, wake: Callable[[], None]) -> Callable[[], None]: ...
@@ -64,6 +65,10 @@ class EngineSource:
 
     async def complete(self, completions: Sequence[Completion]) -> list[UUID]:
         return await complete(self.engine, [Ended.of(one.job, one.outcome, one.ran) for one in completions], self._chance)
+
+    async def hand_back(self, incarnation: UUID, fences: Sequence[UUID], reason: str) -> list[UUID]:
+        del incarnation
+        return await complete(self.engine, [Ended.unspent(fence, HandBackOutcome(reason)) for fence in fences], self._chance)
 
     async def beat(self, beats: Sequence[Beat]) -> list[UUID]:
         return [one.fence for one in await self.engine.beat(beats)]

@@ -16,6 +16,7 @@ FIRST_DELAY_SECONDS = 0.5
 LONGEST_DELAY_SECONDS = 30.0
 HEALTHY_AFTER_SECONDS = 30.0
 MEMORY_SECONDS = 2.0
+REPLACE = 75  # the exit status of a worker whose handlers hang, and which wants to be replaced at once
 
 
 class Supervisor:
@@ -63,6 +64,9 @@ class Supervisor:
                 return
             if code == 0:
                 logger.info("worker process %d has done its share; starting a fresh one", process.pid)
+                continue
+            if code == REPLACE:
+                logger.warning("worker process %d had handlers that did not end; starting a fresh one", process.pid)
                 continue
             if time.monotonic() - started > HEALTHY_AFTER_SECONDS:
                 delay = FIRST_DELAY_SECONDS

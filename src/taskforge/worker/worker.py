@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import os
 import socket
@@ -14,7 +15,7 @@ import msgspec
 
 from taskforge.domain.errors import LeaseLost, StoreUnavailable, TaskForgeError
 from taskforge.domain.job import Claimed
-from taskforge.domain.outcome import HandBackOutcome
+from taskforge.domain.outcome import HELD_UP, HandBackOutcome
 from taskforge.domain.retry import Patience
 from taskforge.domain.worker import Earlier, NewWorker, Registered
 from taskforge.version import __version__
@@ -27,10 +28,16 @@ from taskforge.worker.processes import ProcessId, has_ended, this_machine, this_
 from taskforge.worker.registry import Registry
 from taskforge.worker.reporter import Reporter, job_logging
 from taskforge.worker.source import Completion, WorkSource
+from taskforge.worker.supervisor import REPLACE
 from taskforge.worker.waiting_fetcher import WaitingFetcher
+from taskforge.worker.watchdog import Held, Watchdog
 
 logger = logging.getLogger("taskforge.worker")
 SWEEP_SECONDS = 0.1
+TELL_AGAIN = 10  # sweeps
+WORD_FENCES = 64  # so many in one word that it fits into a pipe in one piece
+FORGIVE_SECONDS = 2.0  # after the event loop was held, until the others that it kept from running have been handed back
+TURNS = 5  # of the event loop, which a thread's end needs to arrive
 STOP_SECONDS = 2.0  # for handlers to end after they were told to
 KEEPER_SECONDS = 10.0  # for the lease keeper to start; from its first renewal on the lease is what the options say
 
@@ -50,6 +57,7 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
     grace_seconds: float = 25.0
     health_check_seconds: float = 5.0
     max_jobs: int | None = None  # stop after this many; a supervisor starts a fresh process
+    supervised: bool = False  # whether someone starts a fresh process when this one ends: it may, when its handlers hang
 
 
 class Worker:
@@ -90,6 +98,19 @@ class Worker:
         self._told = False  # from outside; enough jobs done stops it too
         self._draining = False
         self._healthy = True
+        self._held: Held | None = None
+        self._is_blocked = self._was_held = False
+        self._forgive_until = 0.0
+        self._unstarted: list[Claimed] = []
+        self._stuck = 0
+        self.hangs = False  # it stops because too many handlers do not end
+        self.watchdog = Watchdog(
+            self.executor.running,
+            on_held=self._loop_is_held,
+            on_back=self._loop_is_back,
+            give_up=self._leave_at_once if options.supervised else None,
+        )
+        self.executor.held_for = self.watchdog.held_for
         self._keeper: Keeper | None = None
         self._kept = asyncio.Event()
         self._lost_lease: asyncio.Future[str]
@@ -106,10 +127,12 @@ class Worker:
 
     async def run(self) -> None:
         """Until stopped. A lost lease ends this incarnation and begins the next."""
+        self.watchdog.start()
         try:
             with job_logging():
                 await self._relive()
         finally:
+            self.watchdog.stop()
             await self.executor.close()
 
     async def _relive(self) -> None:
@@ -236,9 +259,16 @@ class Worker:
     def _may_claim(self) -> bool:
         return self._healthy and not self._draining
 
-    def _tell_keeper(self) -> None:
-        if self._keeper is not None:
-            self._keeper.tell(Health(self._healthy, self._stop.is_set()))
+    def _tell_keeper(self, unstarted: tuple[UUID, ...] = ()) -> None:
+        """Also from the watchdog's thread."""
+        keeper, held = self._keeper, self._held
+        if keeper is None:
+            return
+        fence = None if held is None else held.fence
+        if self._is_blocked:
+            keeper.tell(Health(False, self._stop.is_set(), self._options.slots, fence, unstarted))
+        else:
+            keeper.tell(Health(self._healthy, self._stop.is_set(), self.executor.stuck.slots, fence))
 
     def _hear(self, word: Word) -> None:
         if word.lost is not None:
@@ -258,11 +288,67 @@ class Worker:
         self._stopped += sum(self.executor.interrupt(fence, "lost") for fence in fences)
 
     async def _sweep(self) -> None:
-        while True:
+        for number in itertools.count():
+            if number % TELL_AGAIN == 0:
+                self._tell_keeper()  # what was said from two threads at once, or to a full pipe, must not stay wrong
             await asyncio.sleep(SWEEP_SECONDS)
+            if self._was_held:
+                self._was_held = False
+                for _ in range(TURNS):  # what has ended meanwhile must be seen to have, before it is told to stop
+                    await asyncio.sleep(0)
+            self._forgive()
             self.executor.sweep()
+            self._look_at_stuck()
             if self._options.max_jobs is not None and self.executor.done >= self._options.max_jobs:
                 self._stop.set()
+
+    # --- Handlers that hang ---
+
+    def _loop_is_back(self, held: Held, seconds: float) -> None:
+        """Whom it held up is remembered in the store a little longer than that: until they are handed back."""
+        unstarted, self._unstarted = self._unstarted, []
+        for job in unstarted:  # once more: should the keeper have done it, nothing changes
+            self.finisher.put(Completion(job, HandBackOutcome(HELD_UP)))
+        if held.by is not None:
+            self.executor.excuse(seconds, held.by)
+        self._is_blocked, self._was_held, self._forgive_until = False, True, time.monotonic() + FORGIVE_SECONDS
+        self._tell_keeper()
+
+    def _forgive(self) -> None:
+        if self._held is not None and not self._is_blocked and time.monotonic() > self._forgive_until:
+            self._held = None
+            self._tell_keeper()
+
+    def _loop_is_held(self, held: Held) -> None:
+        """In the watchdog's thread. The keeper, which runs on, says so, and hands back what has not started."""
+        self._held, self._is_blocked = held, True
+        self._unstarted = self.executor.take_unstarted()
+        fences = [job.fence for job in self._unstarted]
+        for start in range(0, max(1, len(fences)), WORD_FENCES):
+            self._tell_keeper(tuple(fences[start : start + WORD_FENCES]))
+
+    def _leave_at_once(self, held: Held) -> None:
+        """In the watchdog's thread: nothing else can end this process in order. What ran beside it goes back unspent."""
+        logger.error("%s does not let go of the event loop: this process ends and is replaced", held)
+        with contextlib.suppress(Exception):
+            logging.shutdown()
+        os._exit(REPLACE)
+
+    def _look_at_stuck(self) -> None:
+        slots, stuck = self._options.slots, self.executor.stuck.slots
+        if stuck == self._stuck:
+            return
+        self._stuck = stuck
+        self._tell_keeper()
+        if 2 * stuck < slots or self._stop.is_set():
+            return
+        held = f"{stuck} of {slots} slots are held by handlers that did not end"
+        if self._options.supervised:
+            logger.error("%s: the worker finishes what it can and is replaced", held)
+            self.hangs = True
+            self._stop.set()
+        else:
+            logger.error("%s; nobody replaces this worker: restart its process, and see why they hang", held)
 
     async def _watch_health(self) -> None:
         """A failing check stops the claiming and says so; what runs goes on."""
@@ -295,7 +381,7 @@ class Worker:
 
     async def _until_idle(self, seconds: float, give_up: asyncio.Event | None) -> None:
         until = time.monotonic() + seconds
-        while self.executor.running and (left := until - time.monotonic()) > 0 and not (give_up is not None and give_up.is_set()):
+        while self.executor.can_end and (left := until - time.monotonic()) > 0 and not (give_up is not None and give_up.is_set()):
             self.executor.freed.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.executor.freed.wait(), min(left, 0.1))
