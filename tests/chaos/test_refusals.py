@@ -57,7 +57,7 @@ class Callers:
             calls = [(DURATIONS[(number + index) % len(DURATIONS)],) for index in range(10)]
             number += 10
             try:
-                handles = await asyncio.shield(work.enqueue_many(calls))
+                handles = await work.enqueue_many(calls)
             except StoreUnavailable:
                 self._refused("StoreUnavailable")
             except Exception as error:  # noqa: BLE001 - that is what is looked for
@@ -142,7 +142,7 @@ async def _r16(fleet: Fleet, refusals: dict[str, Refusal], seconds: float, round
     ended = [process.pid for process in [*workers, *([fleet.server] if fleet.server else [])] if process.poll() is not None]
     spent = [job for job in await jobs(await fleet.forge.engine(), fleet.acknowledged) if job.attempt_count != 1 or job.crash_count]
     n, log = len(fleet.acknowledged), (fleet.folder / "workers.log").read_text()
-    went, back = log.count("the store does not serve"), log.count("the store serves again")
+    went, back = log.count("the store does not serve, trying again"), log.count("the store serves again")
     lease = fleet.forge.settings.lease_seconds
     figure(
         f"R16 {fleet.label}: {rounds} × {', '.join(refusals)}, {seconds:g} s each, lease {lease:g} s: {len(ended)} of "

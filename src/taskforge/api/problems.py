@@ -158,7 +158,7 @@ def problem_of(error: Exception, request_id: str) -> Problem:
 def _detail(error: Exception) -> str:
     """What the database itself said has names of hosts, users and databases in it: that is for the log alone."""
     if isinstance(error, StoreUnavailable) and error.__cause__ is not None:
-        return "the store does not serve just now; the server's log says why"
+        return "it is away, or refuses for now; the server's log says why"
     return str(error)
 
 
