@@ -26,6 +26,7 @@ from tests.serving import Api
 # Names of parameters and fields that cannot name anything of someone else's; every other one must be in a world's values.
 HARMLESS = {
     "action",
+    "after",
     "beats",
     "capabilities",
     "current_password",

@@ -91,3 +91,26 @@ async def test_lists_cover_a_project_or_the_organization(api: Api, root: httpx.A
 async def test_large_answers_are_compressed(root: httpx.AsyncClient, queue: dict[str, object]) -> None:
     await root.post("/api/v1/jobs/bulk", json=[{"queue": "mail", "job_type": "send"}] * 50)
     assert (await root.get("/api/v1/jobs")).headers["content-encoding"] == "gzip"
+
+
+async def test_jobs_are_made_listed_and_counted_by_queue_id_with_job_permissions_alone(api: Api, root: httpx.AsyncClient) -> None:
+    queue = (await root.post("/api/v1/queues", json={"name": "mail"})).json()["id"]
+    await root.post("/api/v1/queues", json={"name": "other"})
+    caller = api.client(await api.key(1, ["job:read", "job:write"]))
+    job = {"queue": queue, "job_type": "send"}
+    made = (await caller.post("/api/v1/jobs", json=job)).json()["id"]
+    many = (await caller.post("/api/v1/jobs/bulk", json=[job, job | {"queue": "other"}, job | {"tags": ["x"]}])).json()["ids"]
+    listed = (await caller.get("/api/v1/jobs", params={"queue": queue})).json()["items"]
+    assert {one["id"] for one in listed} == {made, many[0], many[2]}
+    assert {(one["queue"], one["queue_id"]) for one in listed} == {("mail", queue)}
+    everything = (await caller.get("/api/v1/jobs/stats")).json()
+    assert {one["queue"]: one["pending"] for one in everything["items"]} == {"mail": 3, "other": 1}
+    assert everything["totals"]["total"] == 4
+    for text in ("mail", queue):
+        stats = (await caller.get("/api/v1/jobs/stats", params={"queue": text})).json()
+        assert ([one["queue_id"] for one in stats["items"]], stats["totals"]["pending"]) == ([queue], 3)
+    assert (await caller.get("/api/v1/jobs/stats", params={"queue": "mali"})).status_code == 404
+    assert (await caller.get("/api/v1/stats")).status_code == 403
+    assert (await caller.patch(f"/api/v1/jobs/{made}", json={"queue": queue, "priority": 2})).status_code == 200
+    where = {"where": {"queue": "other"}, "action": "move", "queue": queue}
+    assert (await caller.post("/api/v1/jobs/change", json=where)).json() == {"changed": 1, "refused": 0}

@@ -58,7 +58,11 @@ async def test_a_job_goes_through_a_worker(worker: httpx.AsyncClient, root: http
     assert await call(worker, "complete", incarnation=incarnation, outcomes=[outcome]) == {"lost": []}
     done = (await root.get(f"/api/v1/jobs/{job}")).json()
     assert (done["status"], done["result"]) == ("succeeded", {"sent": True})
-    assert [one["message"] for one in (await root.get(f"/api/v1/jobs/{job}/logs")).json()["items"]] == ["careful"]
+    lines = (await root.get(f"/api/v1/jobs/{job}/logs")).json()["items"]
+    assert [(one["message"], one["ended"]) for one in lines] == [
+        ("careful", None),
+        ("attempt 1 succeeded in 100 ms", "succeeded"),
+    ]
     assert await call(worker, "complete", incarnation=incarnation, outcomes=[outcome]) == {"lost": [execution]}
     await call(worker, "deregister", 204, incarnation=incarnation)
 
@@ -71,6 +75,70 @@ async def test_a_worker_hears_of_others_of_its_machine(worker: httpx.AsyncClient
     await call(worker, "deregister", 204, incarnation=first["incarnation"], died=True)
     third = await call(worker, "register", 201, name="c", pid=3, machine="m", pid_started="z")
     assert [one["incarnation"] for one in third["earlier"]] == [second["incarnation"]]
+
+
+async def test_logs_tell_every_end_of_a_job_or_of_one_execution(
+    api: Api, worker: httpx.AsyncClient, root: httpx.AsyncClient
+) -> None:
+    job = await enqueue(root, max_attempts=5)
+    incarnation = await started(worker)
+    failure = {"kind": "failure", "error": {"type": "ValueError", "message": "the secret"}}
+    executions = []
+    for outcome in (failure, {"kind": "timeout", "seconds": 1.0}, {"kind": "success"}):
+        claimed: list[Any] = []
+        while not claimed:  # a retry without delay has its jitter
+            await api.engine.stage(10)
+            claimed = (await call(worker, "claim", incarnation=incarnation, limit=1))["jobs"]
+        [given] = claimed
+        executions.append(given["execution"])
+        line = {"execution": executions[-1], "level": "debug", "message": f"line {len(executions)}"}
+        await call(worker, "logs", incarnation=incarnation, lines=[line])
+        done = {"execution": executions[-1], "outcome": outcome, "ran_seconds": 2}
+        assert await call(worker, "complete", incarnation=incarnation, outcomes=[done]) == {"lost": []}
+
+    async def told(path: str, client: httpx.AsyncClient = root, **wanted: Any) -> Any:
+        answer = await client.get(f"/api/v1/{path}/logs", params=wanted)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    everything = await told(f"jobs/{job}")
+    assert [one["message"] for one in everything["items"]] == [
+        "line 1",
+        "attempt 1 failed after 2.0 s: ValueError: the secret; a retry is scheduled",
+        "line 2",
+        "attempt 2 timed out after 2.0 s; a retry is scheduled",
+        "line 3",
+        "attempt 3 succeeded in 2.0 s",
+    ]
+    assert everything["next_after"] is None
+    page = await told(f"jobs/{job}", limit=2)
+    assert page["items"] == everything["items"][:2]
+    assert (await told(f"jobs/{job}", limit=10, after=page["next_after"]))["items"] == everything["items"][2:]
+    assert (await told(f"jobs/{job}", limit=2, offset=3))["items"] == everything["items"][3:5]
+    assert [one["ended"] for one in (await told(f"jobs/{job}", level="warn"))["items"]] == ["retry_scheduled"] * 2
+    for number, execution in enumerate(executions):
+        own = await told(f"executions/{execution}")
+        assert own["items"] == everything["items"][2 * number : 2 * number + 2]
+        assert (await told(f"executions/{execution}", limit=1, offset=1))["items"] == own["items"][1:]
+    # What an error says is for those who may see payloads.
+    viewer = api.client(await api.key(1, ["job:read"]))
+    assert [one["message"] for one in (await told(f"executions/{executions[0]}", viewer))["items"]] == [
+        "line 1",
+        "attempt 1 failed after 2.0 s; a retry is scheduled",
+    ]
+    nowhere = executions[0][:-6] + "000009"
+    for path, status in ((f"executions/{nowhere}/logs", 404), (f"jobs/{job}/logs?after=x", 422)):
+        assert (await root.get(f"/api/v1/{path}")).status_code == status
+    # Figures are of the tries that succeeded.
+    stats = (await root.get(f"/api/v1/jobs/{job}/executions/stats")).json()
+    assert stats == {
+        "count": 3,
+        "succeeded": 1,
+        "failed": 2,
+        "avg_duration_ms": 2000.0,
+        "min_duration_ms": 2000.0,
+        "max_duration_ms": 2000.0,
+    }
 
 
 async def test_a_death_ends_the_lease_although_jobs_run(api: Api, worker: httpx.AsyncClient, root: httpx.AsyncClient) -> None:

@@ -47,7 +47,7 @@ def test_jobs_show_tells_facts_executions_logs_and_the_error(full: Shell) -> Non
     assert shown["job"]["error"]["type"] == "ValueError"
     assert shown["executions"][0]["status"] == "failed"
     assert [line["message"].partition(" after")[0] for line in shown["logs"]] == ["looking for the user", "attempt 1 failed"]
-    assert [line["id"] is None for line in shown["logs"]] == [False, True]
+    assert [line["ended"] for line in shown["logs"]] == [None, "failed"]
 
 
 def test_jobs_show_has_the_last_error_of_a_job_that_is_to_run_again(full: Shell) -> None:

@@ -192,15 +192,15 @@ class SqliteStore(Store):
         return SqliteEngine(self.path, durable=self._durable, clock=clock)
 
     def when_chosen(self, engine: Any, act: Callable[[], Awaitable[object]]) -> None:
-        read = engine._readers.read
+        read = engine._readers.search
 
         async def choose(work: Any) -> Any:
-            engine._readers.read = read
+            engine._readers.search = read
             found = await read(work)
             await act()
             return found
 
-        engine._readers.read = choose
+        engine._readers.search = choose
 
 
 class PostgresProbe(Probe):

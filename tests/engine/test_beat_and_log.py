@@ -1,10 +1,18 @@
-import msgspec
+import itertools
+from uuid import UUID
 
+import msgspec
+import pytest
+
+from taskforge.domain.changes import CancelJob, RetryJob
 from taskforge.domain.execution import Beat, ExecutionStatus
 from taskforge.domain.ids import fence_of
+from taskforge.domain.job import error_info
 from taskforge.domain.log import MAX_MESSAGE, Level, Line, NewLine
-from taskforge.domain.outcome import Finish, HandBack, HeartbeatMissed, Lost, Succeed
-from tests.engine.world import World
+from taskforge.domain.outcome import Fail, Finish, HandBack, HeartbeatMissed, Lost, Retry, Snooze, Succeed
+from tests.engine.world import ERROR, World
+
+TIMEOUT = error_info("Timeout", "too long")
 
 
 async def lines(world: World, job: object, **wanted: object) -> list[Line]:
@@ -201,6 +209,81 @@ async def test_lines_of_every_attempt_stay_with_the_job(world: World) -> None:
         await world.engine.log([NewLine(claimed.fence, Level.INFO, f"attempt {number}")])
         await world.finish(claimed.fence, HandBack("again"))
     found = await lines(world, job)
-    assert [(line.execution, line.message) for line in found] == [
+    assert [(line.execution, line.message) for line in found if line.ended is None] == [
         (fence, f"attempt {number}") for number, fence in enumerate(fences)
     ]
+    assert [line.execution for line in found] == [fence for fence in fences for _ in range(2)]
+
+
+async def tried(world: World) -> tuple[UUID, list[UUID]]:
+    """A job with an end of each kind, and two lines before each: (job, fences)."""
+    job = await world.enqueue(max_attempts=9)
+    endings = [Retry(0.0, ERROR), Snooze(0.0, "later"), Retry(0.0, TIMEOUT), Fail(ERROR, "no more")]
+    fences = []
+    worker = await world.worker()
+    for transition in endings:
+        fence = (await world.claim_one(worker)).fence
+        fences.append(fence)
+        await world.engine.log([NewLine(fence, Level.INFO, "begins"), NewLine(fence, Level.ERROR, "hm")])
+        world.clock.advance(1)
+        await world.finish(fence, transition, ran=1.0)
+    await world.change(job, RetryJob())
+    fences.append((await world.claim_one(worker)).fence)
+    await world.finish(fences[-1], Succeed())
+    return job, fences
+
+
+TOLD = [
+    "begins",
+    "hm",
+    "attempt 1 failed after 1.0 s: ValueError: boom; a retry is scheduled",
+    "begins",
+    "hm",
+    "attempt 2 ended after 1.0 s: later",
+    "begins",
+    "hm",
+    "attempt 2 timed out after 1.0 s; a retry is scheduled",
+    "begins",
+    "hm",
+    "attempt 3 failed after 1.0 s: ValueError: boom; failed for good (no more)",
+    "attempt 4 succeeded in 0 ms",
+]
+
+
+async def test_every_end_leaves_a_line_of_its_own(world: World) -> None:
+    job, fences = await tried(world)
+    found = await lines(world, job)
+    assert [line.message for line in found] == TOLD
+    assert [line.ended for line in found if line.ended is not None] == [
+        ExecutionStatus.RETRY_SCHEDULED,
+        ExecutionStatus.CANCELLED,
+        ExecutionStatus.RETRY_SCHEDULED,
+        ExecutionStatus.FAILED,
+        ExecutionStatus.SUCCEEDED,
+    ]
+    assert [line.id for line in found] == sorted({line.id for line in found})
+    executions = {one.id: one for one in await world.engine.executions([1], job)}
+    assert list(executions) == fences
+    assert all(line.logged_at == executions[line.execution].finished_at for line in found if line.ended is not None)
+
+
+@pytest.mark.parametrize("least", [Level.TRACE, Level.WARN, Level.ERROR])
+async def test_pages_and_levels_hold_for_ends_too(world: World, least: Level) -> None:
+    job, fences = await tried(world)
+    for limit, execution in itertools.product((1, 2, 3, 5), (None, fences[1], fences[-1])):
+        everything = [line for line in await lines(world, job) if line.level >= least and execution in (None, line.execution)]
+        paged: list[Line] = []
+        while page := await lines(world, job, least=least, limit=limit, after=paged[-1].id if paged else 0, execution=execution):
+            paged += page
+        assert paged == everything
+        offsets = range(len(everything) + 1)
+        skipped = [await lines(world, job, least=least, limit=limit, offset=offset, execution=execution) for offset in offsets]
+        assert skipped == [everything[offset : offset + limit] for offset in offsets]
+
+
+async def test_what_runs_and_what_never_ran_has_no_end(world: World) -> None:
+    job, _ = await world.running()
+    assert await lines(world, job) == []
+    never = await world.enqueue()
+    await world.change(never, CancelJob())
+    assert await lines(world, never) == []

@@ -156,6 +156,8 @@ COLD = [
     "end_waiting",
     "executions",
     "logs",
+    "ends",
+    "prune_logs",
     "ready_late",
     "waiting_late",
     "remove_jobs",

@@ -2,9 +2,11 @@ from uuid import uuid4
 
 import pytest
 
+from taskforge.domain.changes import Changed, EditJob
 from taskforge.domain.errors import Conflict, Invalid, NotFound, Stale
-from taskforge.domain.job import JobStatus, new_job
+from taskforge.domain.job import Inserted, JobStatus, Refused, new_job
 from taskforge.domain.outcome import HandBack, Succeed
+from taskforge.domain.query import JobFilter, Page
 from taskforge.domain.queue import CreateQueue, DeleteQueue, QueueSettings, UpdateQueue
 from taskforge.storage.engine import Engine
 from tests.engine.world import World, refusal
@@ -204,3 +206,53 @@ async def test_a_bad_queue_is_not_made(world: World, field: str, change: CreateQ
         await world.engine.change_queue(1, change)
     assert caught.value.field == field
     assert await world.probe.count("queues") == 1
+
+
+# --- By id ---
+
+
+async def test_a_queue_is_meant_by_its_name_or_its_id(world: World) -> None:
+    mail = await world.queue("mail")
+    other = await world.queue("other")
+    by_name, by_id = await world.enqueue("mail"), await world.enqueue(str(mail.id))
+    loud = await world.enqueue(str(mail.id).upper(), at=1_000.0)
+    answers = await world.insert(*(new_job(str(mail.id), "work", number) for number in range(3)))
+    many = [answer.job for answer in answers if isinstance(answer, Inserted)]
+    assert len(many) == 3
+    for job in (by_name, by_id, loud, *many):
+        found = await world.job(job)
+        assert (found.queue, found.queue_id) == ("mail", mail.id)
+    await world.enqueue("other")
+    for text in ("mail", str(mail.id), str(mail.id).upper()):
+        listed = await world.engine.list_jobs([1], JobFilter(queue=text), Page())
+        assert {one.id for one in listed} == {by_name, by_id, loud, *many}
+        waiting = await world.engine.list_jobs([1], JobFilter(queue=text, statuses=(JobStatus.SCHEDULED,)), Page())
+        assert [one.id for one in waiting] == [loud]
+    assert isinstance(await world.change(by_id, EditJob(queue=str(other.id))), Changed)
+    assert (await world.job(by_id)).queue == "other"
+    await world.engine.change_queue(1, DeleteQueue(queue=other.id))
+    [refused] = await world.insert(new_job(str(other.id), "work"))
+    assert isinstance(refused, Refused)
+    assert isinstance(refused.error, NotFound)
+
+
+async def test_no_queue_is_named_like_the_id_of_another(world: World) -> None:
+    """Else whoever named one so would get what is sent to the other."""
+    mail, other = await world.queue("mail"), await world.queue("other")
+    for name in (str(mail.id), str(mail.id).upper()):
+        with pytest.raises(Conflict, match="is the id of queue 'mail'"):
+            await world.queue(name)
+        with pytest.raises(Conflict, match="is the id of queue 'mail'"):
+            await world.update(other, name=name)
+    looks_like_one = str(uuid4())
+    await world.queue(looks_like_one)
+    assert (await world.job(await world.enqueue(looks_like_one))).queue == looks_like_one
+
+
+async def test_another_projects_queue_is_not_meant_by_its_id(world: World) -> None:
+    theirs = await world.probe.add_project("theirs")
+    queue = await world.queue("mail", project=theirs)
+    [refused] = await world.insert(new_job(str(queue.id), "work"))
+    assert isinstance(refused, Refused)
+    with pytest.raises(NotFound):
+        await world.engine.list_jobs([1], JobFilter(queue=str(queue.id)), Page())

@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from taskforge.domain.execution import Execution, ExecutionStatus
+from taskforge.domain.history import ending, ends_at, with_ends
 from taskforge.domain.ids import IdMint, fence_of
 from taskforge.domain.job import ErrorInfo
-from taskforge.domain.log import Level
-from taskforge.operations.history import Entry, ending, merged
+from taskforge.domain.log import END, Level, Line, line_id
 
 START = datetime(2026, 5, 1, 12, tzinfo=UTC)
 JOB = IdMint()()
@@ -61,9 +61,13 @@ BOOM = ErrorInfo("ValueError", "boom\nand more")
     ],
 )
 def test_every_end_leaves_a_line(ended: Execution, level: Level, message: str) -> None:
-    entry = ending(ended)
-    assert entry is not None
-    assert (entry.level, entry.message, entry.at, entry.id) == (level, message, ended.finished_at, None)
+    line = ending(ended)
+    assert line is not None
+    assert (line.level, line.message, line.logged_at, line.id) == (level, message, ended.finished_at, line_id(1, END))
+    assert (line.execution, line.ended) == (ended.id, ended.status)
+    # An error's words may hold what was in a payload: there is a line without them.
+    assert "boom" not in str(line.guarded)
+    assert str(line.guarded).startswith("attempt 1 ")
 
 
 @pytest.mark.parametrize("status", [ExecutionStatus.QUEUED, ExecutionStatus.STARTED, ExecutionStatus.RUNNING])
@@ -74,18 +78,24 @@ def test_what_still_runs_leaves_none(status: ExecutionStatus) -> None:
 def test_lines_and_ends_stand_in_order() -> None:
     first, second = execution(ExecutionStatus.RETRY_SCHEDULED, error=BOOM), execution(ExecutionStatus.SUCCEEDED, epoch=2)
     said = [
-        Entry(at=START + timedelta(seconds=after), level=level, message=message, execution=of.id, attempt=None, id=number)
-        for number, (after, level, message, of) in enumerate(
-            [(1, Level.DEBUG, "one", first), (2, Level.INFO, "two", first), (3, Level.INFO, "three", second)]
-        )
+        Line(line_id(epoch, number), of.id, Level.INFO, message, None, START)
+        for number, (epoch, message, of) in enumerate([(1, "one", first), (1, "two", first), (2, "three", second)], 7)
     ]
-    entries = merged([first, second], said)
-    assert [entry.message.partition(" after")[0] for entry in entries] == [
+    lines = with_ends(said, [first, second], 10)
+    assert [line.message.partition(" after")[0] for line in lines] == [
         "one",
-        "two",  # said in the very instant in which the attempt ended
+        "two",
         "attempt 1 failed",
         "three",
         "attempt 2 succeeded in 4.0 s",
     ]
-    assert [entry.attempt for entry in entries] == [1, 1, 1, 2, 2]
-    assert [entry.message for entry in merged([second], [], Level.WARN)] == []
+    assert [line.message for line in with_ends(said, [first, second], 2, 1)] == [line.message for line in lines[1:3]]
+
+
+@pytest.mark.parametrize("least", Level)
+def test_ends_have_a_level_like_any_line(least: Level) -> None:
+    shown = {status: ending(execution(status, error=BOOM)) for status in ends_at(least)}
+    assert all(line is not None and line.level >= least for line in shown.values())
+    every = {status for status in ExecutionStatus if ending(execution(status)) is not None}
+    hidden = [ending(execution(status)) for status in every - shown.keys()]
+    assert all(line is not None and line.level < least for line in hidden)

@@ -76,7 +76,10 @@ class Crew:
         return await (await self.forge.engine()).executions([FIRST_PROJECT], job)
 
     async def logs(self, job: UUID) -> list[Line]:
-        return await (await self.forge.engine()).logs([FIRST_PROJECT], job, least=Level.TRACE, after=0, limit=1_000, offset=0)
+        """What its handlers logged, without the lines that the ends of executions leave."""
+        engine = await self.forge.engine()
+        lines = await engine.logs([FIRST_PROJECT], job, least=Level.TRACE, after=0, limit=1_000, offset=0)
+        return [line for line in lines if line.ended is None]
 
 
 def function(crew: Crew, name: str) -> JobFunction[..., Any, ..., Any]:

@@ -111,12 +111,14 @@ class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LineView(msgspec.Struct, frozen=True, kw_only=True):
-    id: int
+    id: str
     execution: UUID
     level: str
     message: str
     metadata: Json
     logged_at: Time
+    ended: str | None
+    """The status in which the execution ended, in the line that its end leaves"""
 
 
 class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
@@ -307,14 +309,15 @@ def execution_view(execution: Execution, *, open_payload: bool) -> ExecutionView
     )
 
 
-def line_view(line: Line) -> LineView:
+def line_view(line: Line, *, open_error: bool) -> LineView:
     return LineView(
-        id=line.id,
+        id=str(line.id),
         execution=line.execution,
         level=line.level.name.lower(),
-        message=line.message,
+        message=line.message if open_error or line.guarded is None else line.guarded,
         metadata=line.metadata,
         logged_at=line.logged_at,
+        ended=None if line.ended is None else line.ended.value,
     )
 
 

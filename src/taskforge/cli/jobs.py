@@ -16,8 +16,9 @@ from taskforge.domain.durations import span
 from taskforge.domain.errors import NotFound
 from taskforge.domain.execution import Execution
 from taskforge.domain.job import ErrorInfo, Job, JobStatus
+from taskforge.domain.log import Line
 from taskforge.domain.query import Page, cursor_at
-from taskforge.operations.history import Entry, history
+from taskforge.operations.history import history
 
 app = App(name="jobs", help="List, show, explain, follow, cancel, retry and redrive jobs.")
 app.command("taskforge.cli.jobs_tail:tail", name="tail", help="Follow the status changes of recent jobs.")
@@ -85,22 +86,23 @@ async def show(job: Annotated[str, Parameter(help="The job's id.")], /, *, store
         if not found:
             raise NotFound("job", job)
         executions = await engine.executions([engine.home], identifier)
-        entries = await history(engine, [engine.home], identifier)
+        lines = await history(engine, [engine.home], identifier)
         waits = not found[0].status.is_final and found[0].status is not JobStatus.PROCESSING
         why = (await engine.explain([engine.home], identifier)).reasons[0].text if waits and not store.json else None
     if store.json:
+        attempts = {one.id: one.attempt_number for one in executions}
         emit(
             {
                 "job": shapes.job(found[0]),
                 "executions": [shapes.execution(one) for one in executions],
-                "logs": [shapes.entry(entry) for entry in entries],
+                "logs": [shapes.line(line, attempts) for line in lines],
             }
         )
         return
     out = console()
     _show_facts(out, found[0], why)
     _show_executions(out, executions)
-    _show_logs(out, entries)
+    _show_logs(out, lines)
     _show_error(out, found[0].error or next((one.error for one in reversed(executions) if one.error is not None), None))
 
 
@@ -155,13 +157,13 @@ def _show_executions(out: Console, executions: list[Execution]) -> None:
     out.print(rows)
 
 
-def _show_logs(out: Console, entries: list[Entry]) -> None:
-    for entry in entries:
-        level = entry.level.name.lower()
-        line = Text(f"{entry.at.astimezone():%H:%M:%S.%f}"[:12], style="bright_black")
-        line.append(f" {level:<5} ", style=STYLES[level])
-        line.append(entry.message, style="italic" if entry.id is None else "")
-        out.print(line, soft_wrap=True)
+def _show_logs(out: Console, lines: list[Line]) -> None:
+    for line in lines:
+        level = line.level.name.lower()
+        text = Text(f"{line.logged_at.astimezone():%H:%M:%S.%f}"[:12], style="bright_black")
+        text.append(f" {level:<5} ", style=STYLES[level])
+        text.append(line.message, style="" if line.ended is None else "italic")
+        out.print(text, soft_wrap=True)
 
 
 def _show_error(out: Console, error: ErrorInfo | None) -> None:

@@ -1,5 +1,6 @@
 """What --json prints: the shapes that scripts rely on. docs/reference/cli.md lists them; a field is added, never renamed."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -9,10 +10,10 @@ import msgspec
 from taskforge.domain.changes import Changed
 from taskforge.domain.execution import Execution
 from taskforge.domain.job import Job, Refused
+from taskforge.domain.log import Line
 from taskforge.domain.query import QueueStats
 from taskforge.domain.queue import Queue
 from taskforge.domain.worker import Worker
-from taskforge.operations.history import Entry
 
 Shape = dict[str, Any]
 
@@ -27,8 +28,17 @@ def execution(found: Execution) -> Shape:
     return msgspec.structs.asdict(found) | {"duration_ms": found.duration_ms, "updated_at": found.updated_at}
 
 
-def entry(found: Entry) -> Shape:
-    return msgspec.structs.asdict(found) | {"level": found.level.name.lower()}
+def line(found: Line, attempts: Mapping[UUID, int]) -> Shape:
+    return {
+        "at": found.logged_at,
+        "level": found.level.name.lower(),
+        "message": found.message,
+        "execution": found.execution,
+        "attempt": attempts.get(found.execution),
+        "id": str(found.id),
+        "metadata": found.metadata,
+        "ended": found.ended,
+    }
 
 
 def queue(found: Queue) -> Shape:

@@ -257,9 +257,10 @@ def _read_executions(body: bytes) -> list[Execution]:
     return [one.value() for one in _executions(body).items]
 
 
-def logs(job: UUID, *, least: Level, after: int, limit: int, offset: int) -> Request[list[Line]]:
+def logs(path: str, *, least: Level, after: int, limit: int, offset: int) -> Request[list[Line]]:
+    """Of a job or of an execution, whichever the path is of."""
     return get(
-        f"/jobs/{job}/logs",
+        path,
         lambda body: [one.value() for one in _lines(body).items],
         level=Level(least).name.lower(),
         after=after or None,

@@ -51,8 +51,8 @@ def get_queue(queue: UUID) -> Request[Queue]:
     return get(f"/queues/{queue}", _read_queue)
 
 
-def stats() -> Request[list[QueueStats]]:
-    return get("/stats", lambda body: [one.value() for one in _stats(body).items])
+def stats(path: str = "/stats") -> Request[list[QueueStats]]:
+    return get(path, lambda body: [one.value() for one in _stats(body).items])
 
 
 def change_queue(change: CreateQueue | UpdateQueue) -> Request[Queue]:

@@ -87,15 +87,17 @@ class ExecutionShape(msgspec.Struct, kw_only=True):
 
 
 class LineShape(msgspec.Struct, kw_only=True):
-    id: int
+    id: str
     execution: UUID
     level: str
     message: str
     logged_at: datetime
     metadata: msgspec.Raw = NULL
+    ended: ExecutionStatus | None = None
 
     def value(self) -> Line:
-        return Line(self.id, self.execution, Level[self.level.upper()], self.message, raw(self.metadata), self.logged_at)
+        level = Level[self.level.upper()]
+        return Line(int(self.id), self.execution, level, self.message, raw(self.metadata), self.logged_at, self.ended)
 
 
 class QueueShape(msgspec.Struct, kw_only=True):

@@ -1,6 +1,7 @@
 """Executions: one try of a job. Its id is the fence of the claim that started it."""
 
 import enum
+from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -49,12 +50,30 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExecutionStats(msgspec.Struct, frozen=True):
+    """Of a job's tries. How long a failed one took says nothing of the work: durations are those of tries that succeeded."""
+
     count: int
     succeeded: int
-    failed: int
+    failed: int  # those that were tried again, or went to a dead letter queue, among them
     avg_duration_ms: float | None
     min_duration_ms: float | None
     max_duration_ms: float | None
+
+
+FAILED = frozenset({ExecutionStatus.FAILED, ExecutionStatus.RETRY_SCHEDULED, ExecutionStatus.DEAD_LETTER})
+
+
+def stats_of(executions: Sequence[Execution]) -> ExecutionStats:
+    succeeded = [one for one in executions if one.status is ExecutionStatus.SUCCEEDED]
+    durations = [one.duration_ms for one in succeeded if one.duration_ms is not None]
+    return ExecutionStats(
+        len(executions),
+        len(succeeded),
+        sum(one.status in FAILED for one in executions),
+        sum(durations) / len(durations) if durations else None,
+        min(durations, default=None),
+        max(durations, default=None),
+    )
 
 
 class Beat(msgspec.Struct, frozen=True, kw_only=True):

@@ -190,6 +190,12 @@ class DeleteQueue(msgspec.Struct, frozen=True, kw_only=True):
 QueueChange = CreateQueue | UpdateQueue | DeleteQueue
 
 
+def named(text: str, queues: Iterable[tuple[str, UUID]]) -> set[UUID]:
+    """Which of these (name, id) are meant: those with that name, else the one with that id."""
+    known = list(queues)
+    return {identifier for name, identifier in known if name == text} or {one for _, one in known if str(one) == text.lower()}
+
+
 def longest_retention(queues: Iterable[Queue], default_days: float) -> float:
     """In days: nothing that finished longer ago is kept anywhere."""
     return max([default_days, *(queue.settings.retention_days or 0.0 for queue in queues)])

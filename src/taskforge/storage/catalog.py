@@ -4,7 +4,7 @@ Engines keep one `Catalog` per version of the store's catalog row and prove insi
 newest, so whatever is computed here may be remembered for as long as the version stands.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +12,7 @@ import msgspec
 
 from taskforge.domain.assignment import Assignment
 from taskforge.domain.eligibility import Hindrance, hindrance_to_run, hindrance_to_serve
-from taskforge.domain.errors import NotFound, nearest
+from taskforge.domain.errors import Conflict, NotFound, nearest
 from taskforge.domain.job import Job
 from taskforge.domain.limiter import Adaptive
 from taskforge.domain.queue import Queue, QueueSettings
@@ -82,6 +82,7 @@ class Catalog:
         self.assignments = {(assignment.queue, assignment.worker): assignment for assignment in assignments}
         self._by_name = {(queue.project, queue.name): queue for queue in self.queues.values() if queue.deleted_at is None}
         self._by_id = {queue.id: queue for queue in self.queues.values()}
+        self._by_written_id = {(queue.project, str(queue.id)): queue for queue in self._by_name.values()}
         self._by_key = {(lane.queue, lane.job_type, lane.priority, lane.requires): lane.number for lane in self.lanes.values()}
         self._open: dict[UUID, tuple[OpenLane, ...]] = {}
         live = self._by_name.values()
@@ -94,11 +95,28 @@ class Catalog:
                 self._servants.setdefault(queue, set()).add(worker)
 
     def queue_named(self, project: int, name: str) -> Queue:
-        queue = self._by_name.get((project, name))
+        """The live queue with this name, else the one whose id this is: no queue can be named like another's id."""
+        queue = self._by_name.get((project, name)) or self._by_written_id.get((project, name.lower()))
         if queue is None:
             known = [queue.name for queue in self._by_name.values() if queue.project == project]
             raise NotFound("queue", name, nearest=nearest(name, known))
         return queue
+
+    def queues_named(self, projects: Sequence[int], name: str) -> list[int]:
+        """The same over several projects, of which more than one may have a queue of that name."""
+        for known, text in ((self._by_name, name), (self._by_written_id, name.lower())):
+            found = [known[project, text].number for project in dict.fromkeys(projects) if (project, text) in known]
+            if found:
+                return found
+        names = [queue.name for queue in self._by_name.values() if queue.project in projects]
+        raise NotFound("queue", name, nearest=nearest(name, names))
+
+    def check_name(self, project: int, name: str) -> None:
+        """Whether a queue may be named so; the name of another is taken, and so is its id."""
+        if (project, name) in self._by_name:
+            raise Conflict(f"queue {name!r} already exists in this project")
+        if (project, name.lower()) in self._by_written_id:
+            raise Conflict(f"{name!r} is the id of queue {self._by_written_id[project, name.lower()].name!r}; use another name")
 
     def queue_with_id(self, project: int, identifier: UUID) -> Queue:
         queue = self._by_id.get(identifier)

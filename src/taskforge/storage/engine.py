@@ -106,7 +106,15 @@ class Engine(Protocol):
     async def executions(self, projects: Sequence[int], job: UUID) -> list[Execution]: ...
     async def active_executions(self, projects: Sequence[int], *, timed_out: bool, limit: int) -> list[Execution]: ...
     async def logs(
-        self, projects: Sequence[int], job: UUID, *, least: Level, after: int, limit: int, offset: int
+        self,
+        projects: Sequence[int],
+        job: UUID,
+        *,
+        least: Level,
+        after: int,
+        limit: int,
+        offset: int,
+        execution: UUID | None = None,  # of this one alone
     ) -> list[Line]: ...
     async def explain(self, projects: Sequence[int], job: UUID) -> Explanation: ...  # why it is not running
     async def events(self, after: str | None, limit: int) -> Events: ...  # behind this cursor; None: from now on

@@ -15,14 +15,13 @@ from taskforge.api.routes.queues import ProjectName
 from taskforge.api.views import ExecutionView, LineView, execution_view, line_view
 from taskforge.domain.access import Permission
 from taskforge.domain.errors import Invalid, NotFound
-from taskforge.domain.execution import Execution, ExecutionStats, ExecutionStatus
+from taskforge.domain.execution import Execution, ExecutionStats, stats_of
 from taskforge.domain.ids import job_of
 from taskforge.domain.log import Level
 
-_FAILED = (ExecutionStatus.FAILED, ExecutionStatus.RETRY_SCHEDULED, ExecutionStatus.DEAD_LETTER)
 _LEVELS = {level.name.lower(): level for level in Level}
 LeastLevel = Annotated[str, QueryParameter(name="level", description="trace, debug, info, warn or error: this level and above")]
-After = Annotated[int, QueryParameter(ge=0, le=2**62, description="Only lines behind this id")]
+After = Annotated[str, QueryParameter(pattern="^[0-9]{1,20}$", description="Only lines behind this id")]
 Offset = Annotated[int, QueryParameter(ge=0, le=1_000_000)]
 
 
@@ -32,7 +31,7 @@ class ExecutionList(msgspec.Struct, frozen=True):
 
 class LineList(msgspec.Struct, frozen=True):
     items: list[LineView]
-    next_after: int | None  # pass it as `after` for what comes behind; null: that was all for now
+    next_after: str | None  # pass it as `after` for what comes behind; null: that was all for now
 
 
 @get("/jobs/{job_id:uuid}/executions", permission=Permission.JOB_READ, tags=["Executions"], responses=responses(404, 410))
@@ -52,25 +51,15 @@ async def latest_execution(caller: NamedDependency[Caller], job_id: FromPath[UUI
 
 @get("/jobs/{job_id:uuid}/executions/stats", permission=Permission.JOB_READ, tags=["Executions"], responses=responses(404, 410))
 async def execution_stats(caller: NamedDependency[Caller], job_id: FromPath[UUID]) -> ExecutionStats:
-    """How many tries there were, how they ended and how long they took."""
+    """How many tries there were, how they ended, and how long those took that succeeded."""
     found = await _of(caller, job_id)
-    durations = [one.duration_ms for one in found if one.duration_ms is not None]
-    return ExecutionStats(
-        len(found),
-        sum(one.status is ExecutionStatus.SUCCEEDED for one in found),
-        sum(one.status in _FAILED for one in found),
-        sum(durations) / len(durations) if durations else None,
-        min(durations, default=None),
-        max(durations, default=None),
-    )
+    return stats_of(found)
 
 
 @get("/executions/{execution_id:uuid}", permission=Permission.JOB_READ, tags=["Executions"], responses=responses(404, 410))
 async def get_execution(caller: NamedDependency[Caller], execution_id: FromPath[UUID]) -> ExecutionView:
     """Read one try."""
-    found = next((one for one in await _of(caller, job_of(execution_id)) if one.id == execution_id), None)
-    if found is None:
-        raise NotFound("execution", str(execution_id))
+    found = await _one(caller, execution_id)
     return execution_view(found, open_payload=caller.may(Permission.JOB_PAYLOAD))
 
 
@@ -88,18 +77,47 @@ async def list_logs(
     caller: NamedDependency[Caller],
     job_id: FromPath[UUID],
     level: LeastLevel = "trace",
-    after: After = 0,
+    after: After = "0",
     limit: Limit = 100,
     offset: Offset = 0,
 ) -> LineList:
-    """What the handlers of a job logged, oldest first."""
+    """What the handlers of a job logged, and how each of its executions ended, oldest first."""
+    return await _lines(caller, job_id, None, level, int(after), limit, offset)
+
+
+@get("/executions/{execution_id:uuid}/logs", permission=Permission.JOB_READ, tags=["Executions"], responses=responses(404, 410))
+async def list_execution_logs(
+    caller: NamedDependency[Caller],
+    execution_id: FromPath[UUID],
+    level: LeastLevel = "trace",
+    after: After = "0",
+    limit: Limit = 100,
+    offset: Offset = 0,
+) -> LineList:
+    """What one try logged, and how it ended, oldest first."""
+    await _one(caller, execution_id)
+    return await _lines(caller, job_of(execution_id), execution_id, level, int(after), limit, offset)
+
+
+async def _lines(caller: Caller, job_id: UUID, execution: UUID | None, level: str, after: int, limit: int, offset: int) -> LineList:
     if level not in _LEVELS:
         raise Invalid("level", f"is {level!r}", "use one of " + ", ".join(_LEVELS))
     if after and offset:
         raise Invalid("offset", "is given together with after", "use one of them")
     job = await caller.job(job_id)
-    lines = await caller.backend.engine.logs([job.project], job_id, least=_LEVELS[level], after=after, limit=limit, offset=offset)
-    return LineList([line_view(one) for one in lines], lines[-1].id if len(lines) == limit else None)
+    lines = await caller.backend.engine.logs(
+        [job.project], job_id, least=_LEVELS[level], after=after, limit=limit, offset=offset, execution=execution
+    )
+    open_error = caller.may(Permission.JOB_PAYLOAD)
+    views = [line_view(one, open_error=open_error) for one in lines]
+    return LineList(views, views[-1].id if len(views) == limit else None)
+
+
+async def _one(caller: Caller, execution_id: UUID) -> Execution:
+    found = next((one for one in await _of(caller, job_of(execution_id)) if one.id == execution_id), None)
+    if found is None:
+        raise NotFound("execution", str(execution_id))
+    return found
 
 
 async def _of(caller: Caller, job_id: UUID) -> list[Execution]:
@@ -112,4 +130,4 @@ def _list(caller: Caller, found: list[Execution]) -> ExecutionList:
     return ExecutionList([execution_view(one, open_payload=open_payload) for one in found])
 
 
-HANDLERS = [list_executions, latest_execution, execution_stats, get_execution, active_executions, list_logs]
+HANDLERS = [list_executions, latest_execution, execution_stats, get_execution, active_executions, list_logs, list_execution_logs]

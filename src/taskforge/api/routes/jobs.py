@@ -11,7 +11,7 @@ from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 from taskforge.api.bounds import ACTIONS
 from taskforge.api.caller import Caller
 from taskforge.api.problems import responses
-from taskforge.api.routes.queues import ProjectName
+from taskforge.api.routes.queues import ProjectName, StatsList, summed
 from taskforge.api.views import JobView, Time, job_view
 from taskforge.domain import rules
 from taskforge.domain.access import Permission
@@ -30,7 +30,7 @@ from taskforge.domain.errors import Invalid, NotFound, nearest
 from taskforge.domain.explanation import Explanation
 from taskforge.domain.job import JobStatus
 from taskforge.domain.query import MOST_IDS, JobFilter, Page, check_filter, check_page, cursor_at
-from taskforge.domain.queue import MAX_PAYLOAD_BYTES
+from taskforge.domain.queue import MAX_PAYLOAD_BYTES, named
 from taskforge.operations.jobs import Progress, change, change_where
 
 Limit = Annotated[int, QueryParameter(ge=1, le=1_000, description="At most so many")]
@@ -145,6 +145,19 @@ async def list_jobs(
     return JobList([job_view(one, names, open_payload=open_payload) for one in found], following)
 
 
+@get("/jobs/stats", permission=Permission.JOB_READ, tags=["Jobs"], responses=responses(404))
+async def job_stats(caller: NamedDependency[Caller], project: ProjectName = None, queue: FromQuery[str | None] = None) -> StatsList:
+    """How many jobs are in each status: of one queue, by its name or id, or of each of a project or of the organization; and their
+    sum."""
+    found = await caller.backend.engine.stats(await caller.projects(project))
+    if queue is not None:
+        meant = named(queue, [(one.queue, one.queue_id) for one in found])
+        if not meant:
+            raise NotFound("queue", queue, nearest=nearest(queue, [one.queue for one in found]))
+        found = [one for one in found if one.queue_id in meant]
+    return summed(found)
+
+
 @get("/jobs/{job_id:uuid}", permission=Permission.JOB_READ, tags=["Jobs"], responses=responses(404, 410))
 async def get_job(caller: NamedDependency[Caller], job_id: FromPath[UUID]) -> JobView:
     """Read a job."""
@@ -240,9 +253,9 @@ async def change_jobs(caller: NamedDependency[Caller], data: JSONBody[BulkChange
     wanted = _filter(data.where)
     projects = await caller.projects(project)
     if isinstance(verb, EditJob):
-        names = {one.name for one in await caller.backend.engine.queues(projects)}
-        if verb.queue not in names:
-            raise NotFound("queue", str(verb.queue), nearest=nearest(str(verb.queue), names))
+        queues = await caller.backend.engine.queues(projects)
+        if not named(str(verb.queue), [(one.name, one.id) for one in queues]):
+            raise NotFound("queue", str(verb.queue), nearest=nearest(str(verb.queue), [one.name for one in queues]))
     body = {"where": data.where, "project": project}
     await caller.backend.journal.record(caller.note(f"jobs.{data.action}"), "jobs that match", after=body)
     last = Progress(0, 0)
@@ -309,6 +322,7 @@ async def _view(caller: Caller, job_id: UUID) -> JobView:
 
 HANDLERS = [
     list_jobs,
+    job_stats,
     get_job,
     explain_job,
     edit_job,

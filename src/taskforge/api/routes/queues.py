@@ -1,5 +1,6 @@
 """Queues: create, read, change, pause, measure, delete."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from taskforge.api.problems import responses
 from taskforge.api.views import QueueStatsView, QueueView, queue_view, stats_view
 from taskforge.domain.access import Permission
 from taskforge.domain.errors import Conflict, NotFound, Stale, nearest
+from taskforge.domain.query import QueueStats
 from taskforge.domain.queue import CreateQueue, DeleteQueue, Queue, QueueSettings, UpdateQueue
 
 ProjectName = Annotated[str | None, QueryParameter(name="project", description="A project's name or id; else all that you may see")]
@@ -166,7 +168,10 @@ async def queue_stats(caller: NamedDependency[Caller], queue_id: FromPath[UUID])
 @get("/stats", permission=Permission.QUEUE_READ, tags=["Queues"], responses=responses(404))
 async def list_stats(caller: NamedDependency[Caller], project: ProjectName = None) -> StatsList:
     """The same for every queue of a project, or of the organization, and their sum."""
-    found = await caller.backend.engine.stats(await caller.projects(project))
+    return summed(await caller.backend.engine.stats(await caller.projects(project)))
+
+
+def summed(found: Sequence[QueueStats]) -> StatsList:
     totals = Totals(*(sum(getattr(one, name) for one in found) for name in Totals.__struct_fields__))
     return StatsList([stats_view(one) for one in found], totals)
 

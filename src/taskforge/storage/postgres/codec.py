@@ -11,8 +11,9 @@ from asyncpg.pgproto import pgproto
 
 from taskforge.domain.assignment import Assignment
 from taskforge.domain.execution import Execution, ExecutionStatus
-from taskforge.domain.ids import created_at, job_of
+from taskforge.domain.ids import created_at, fence_of, job_of
 from taskforge.domain.job import Claimed, ErrorInfo, Job, JobStatus, When
+from taskforge.domain.log import Level, Line, line_id
 from taskforge.domain.queue import Queue, QueueSettings
 from taskforge.domain.worker import Worker, WorkerStatus
 from taskforge.storage.catalog import Catalog, OpenLane, Taker
@@ -116,6 +117,27 @@ def execution(row: asyncpg.Record, fence: UUID) -> Execution:
         error=error(row["error"]),
         reason=row["reason"],
     )
+
+
+def ended(row: asyncpg.Record, job: UUID) -> Execution:
+    """A row of `ends`: as much as is told of an execution that is over."""
+    return Execution(
+        id=fence_of(job, row["epoch"]),
+        job=job,
+        attempt_number=row["attempt"],
+        status=EXECUTION_STATUSES[row["status"]],
+        worker=None,
+        created_at=row["claimed_at"],
+        started_at=row["started_at"],
+        finished_at=row["finished_at"],
+        error=error(row["error"]),
+        reason=row["reason"],
+    )
+
+
+def line(row: asyncpg.Record, job: UUID) -> Line:
+    epoch, number, level, message, metadata, logged_at = row
+    return Line(line_id(epoch, number), fence_of(job, epoch), Level(level), message, raw(metadata), logged_at)
 
 
 def error(text: str | None) -> ErrorInfo | None:

@@ -8,12 +8,13 @@ from uuid import UUID
 import asyncpg
 import msgspec
 
-from taskforge.domain.errors import EventsGone, NotFound, nearest
+from taskforge.domain.errors import EventsGone, NotFound
 from taskforge.domain.execution import Execution
 from taskforge.domain.explanation import MOST_AHEAD, Explanation, Rate, Standing, Verdict, explain
+from taskforge.domain.history import ends_at, with_ends
 from taskforge.domain.ids import fence_of, last_fence_of
 from taskforge.domain.job import Job, JobStatus
-from taskforge.domain.log import Level, Line
+from taskforge.domain.log import Level, Line, span_of
 from taskforge.domain.query import Event, Events, JobFilter, Page, check_filter, check_page, event_position
 from taskforge.domain.queue import Queue
 from taskforge.storage.catalog import Catalog
@@ -89,19 +90,26 @@ class Reader(Assigner):
         rows = await self.read(projects, "active_executions", list(projects), timed_out, limit, self.bound_now())
         return [codec.execution(row, row["fence"]) for row in rows]
 
-    async def logs(self, projects: Sequence[int], job: UUID, *, least: Level, after: int, limit: int, offset: int) -> list[Line]:
-        rows = await self.read(projects, "logs", job, list(projects), int(least), after, limit, offset)
-        return [
-            Line(
-                row["number"],
-                fence_of(job, row["epoch"]),
-                Level(row["level"]),
-                row["message"],
-                codec.raw(row["metadata"]),
-                row["logged_at"],
+    async def logs(
+        self,
+        projects: Sequence[int],
+        job: UUID,
+        *,
+        least: Level,
+        after: int,
+        limit: int,
+        offset: int,
+        execution: UUID | None = None,
+    ) -> list[Line]:
+        span, most, owners = span_of(after, execution), limit + offset, list(projects)
+        statuses = [codec.EXECUTION_CODE[status] for status in ends_at(least)]
+        async with self.reading(projects) as connection:
+            # Ends first: whatever was logged before an end that is seen here is seen below.
+            ended = await connection.fetch(self.sql("ends"), job, owners, span.first_end, span.last_epoch, statuses, most)
+            lines = await connection.fetch(
+                self.sql("logs"), job, owners, int(least), span.epoch, span.number, span.last_epoch, most
             )
-            for row in rows
-        ]
+        return with_ends((codec.line(row, job) for row in lines), (codec.ended(row, job) for row in ended), limit, offset)
 
     async def explain(self, projects: Sequence[int], job: UUID) -> Explanation:
         seen = await self._look(projects, job)
@@ -182,13 +190,10 @@ class Listing:
         self.wanted = wanted
         self.page = page
         self.arguments: list[Any] = []
-        # History stays readable when its queue is deleted; a name means the live queue.
+        # History stays readable when its queue is deleted; a name or an id means the live queue.
         self.queues = [queue.number for queue in catalog.queues.values() if queue.project in projects]
         if wanted.queue is not None:
-            live = {number: catalog.queues[number].name for number in self.queues if catalog.queues[number].deleted_at is None}
-            self.queues = [number for number, name in live.items() if name == wanted.queue]
-            if not self.queues:
-                raise NotFound("queue", wanted.queue, nearest=nearest(wanted.queue, live.values()))
+            self.queues = catalog.queues_named(projects, wanted.queue)
         self.lanes = [
             lane.number
             for lane in catalog.lanes.values()

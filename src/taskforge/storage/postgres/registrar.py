@@ -76,6 +76,7 @@ class Registrar(Steward):
 
     async def _create(self, connection: Connection, catalog: Catalog, project: int, change: CreateQueue) -> int:
         check_queue(change)
+        catalog.check_name(project, change.name)
         self._check_settings(catalog, project, None, change.settings)
         try:
             number: int = await connection.fetchval(
@@ -101,6 +102,8 @@ class Registrar(Steward):
         check_queue(change)
         old = catalog.queue_with_id(project, change.queue)
         check_same(f"queue {old.name!r}", change.expected_version, old.version)
+        if change.name is not None and change.name != old.name:
+            catalog.check_name(project, change.name)
         settings = old.settings if change.settings is None else change.settings
         self._check_settings(catalog, project, old.id, settings)
         try:

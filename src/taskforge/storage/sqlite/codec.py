@@ -10,8 +10,9 @@ import msgspec
 
 from taskforge.domain.assignment import Assignment
 from taskforge.domain.execution import Execution, ExecutionStatus
-from taskforge.domain.ids import created_at, job_of, uuid_from_bytes
+from taskforge.domain.ids import created_at, fence_of, job_of, uuid_from_bytes
 from taskforge.domain.job import ErrorInfo, Job, JobStatus, When
+from taskforge.domain.log import Level, Line, line_id
 from taskforge.domain.queue import Queue, QueueSettings
 from taskforge.domain.worker import Worker, WorkerStatus
 from taskforge.storage.catalog import Catalog, Taker
@@ -243,6 +244,29 @@ def execution(row: Row) -> Execution:
         worker_id=maybe_uuid(row[12]),
         worker_name=row[13],
     )
+
+
+def ended(row: Row, job: UUID) -> Execution:
+    """A row of `ends`: as much as is told of an execution that is over."""
+    epoch_number, attempt, status, claimed_at, started_at, finished_at, error_json, reason = row
+    return Execution(
+        id=fence_of(job, epoch_number),
+        job=job,
+        attempt_number=attempt,
+        status=EXECUTION_STATUSES[status],
+        worker=None,
+        created_at=moment(claimed_at),
+        started_at=maybe_moment(started_at),
+        finished_at=moment(finished_at),
+        error=error(error_json),
+        reason=reason,
+    )
+
+
+def line(row: Row, job: UUID) -> Line:
+    epoch_number, number, level, message, metadata, logged_at = row
+    fence = fence_of(job, epoch_number)
+    return Line(line_id(epoch_number, number), fence, Level(level), message, raw(metadata), moment(logged_at))
 
 
 def worker(row: Any, now: int, steady: int) -> Worker:

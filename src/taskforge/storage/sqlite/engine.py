@@ -264,9 +264,19 @@ class SqliteEngine:
     async def active_executions(self, projects: Sequence[int], *, timed_out: bool, limit: int) -> list[Execution]:
         return await self._readers.read(partial(reading.active_executions, projects=projects, timed_out=timed_out, limit=limit))
 
-    async def logs(self, projects: Sequence[int], job: UUID, *, least: Level, after: int, limit: int, offset: int) -> list[Line]:
-        work = partial(reading.logs, projects=projects, job=job, least=least, after=after, limit=limit, offset=offset)
-        return await self._readers.read(work)
+    async def logs(
+        self,
+        projects: Sequence[int],
+        job: UUID,
+        *,
+        least: Level,
+        after: int,
+        limit: int,
+        offset: int,
+        execution: UUID | None = None,
+    ) -> list[Line]:
+        page = partial(reading.logs, least=least, after=after, limit=limit, offset=offset, execution=execution)
+        return await self._readers.read(lambda seen: page(seen, projects, job))
 
     async def explain(self, projects: Sequence[int], job: UUID) -> Explanation:
         return await self._readers.read(lambda seen: reading.explain(seen, projects, job))

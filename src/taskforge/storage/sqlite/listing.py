@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
-from taskforge.domain.errors import NotFound, nearest
 from taskforge.domain.ids import uuid_from_bytes
 from taskforge.domain.job import Job, JobStatus
 from taskforge.domain.query import JobFilter, Page, check_filter, check_page
@@ -40,14 +39,10 @@ class Listing:
     def __init__(self, catalog: Catalog, projects: Sequence[int], wanted: JobFilter, page: Page) -> None:
         self._wanted = wanted
         self._projects = list(dict.fromkeys(projects))
-        # History stays readable when its queue is deleted; a name means the live queue.
-        queues = [queue for queue in catalog.queues.values() if queue.project in projects]
+        # History stays readable when its queue is deleted; a name or an id means the live queue.
+        self._queues = [queue.number for queue in catalog.queues.values() if queue.project in projects]
         if wanted.queue is not None:
-            queues = [queue for queue in queues if queue.name == wanted.queue and queue.deleted_at is None]
-            if not queues:
-                known = [queue.name for queue in catalog.queues.values() if queue.project in projects and queue.deleted_at is None]
-                raise NotFound("queue", wanted.queue, nearest=nearest(wanted.queue, known))
-        self._queues = [queue.number for queue in queues]
+            self._queues = catalog.queues_named(projects, wanted.queue)
         after, before = wanted.id_range()
         cursor = page.before()
         least = b"" if after is None else after.bytes

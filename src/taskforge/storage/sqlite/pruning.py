@@ -44,7 +44,7 @@ def prune(transaction: Transaction, retention_days: float, old: Old, limit: int,
     longest_days = longest_retention(catalog.queues.values(), retention_days)
     execute = transaction.execute
     transaction.executemany(sql("remove_key"), execute(sql("old_keys"), (transaction.now, limit)).fetchall())
-    former = execute(sql("prune_workers"), (transaction.now - span(WORKER_SECONDS), limit)).fetchall()
+    former = execute(sql("prune_workers"), (transaction.steady - span(WORKER_SECONDS), limit)).fetchall()
     transaction.executemany(sql("add_former_worker"), former)
     execute(sql("prune_former_workers"), (transaction.now - span(longest_days * DAY + FORMER_SECONDS), limit))
     gone = execute(sql("prune_outbox"), (transaction.now - span(OUTBOX_SECONDS), limit)).fetchall()

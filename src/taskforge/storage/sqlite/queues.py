@@ -53,7 +53,7 @@ def _create(transaction: Transaction, catalog: Catalog, project: int, change: Cr
     check_queue(change)
     if transaction.execute("select 1 from projects where number = ?", (project,)).fetchone() is None:
         raise NotFound("project", str(project))
-    _check_name(catalog, project, change.name)
+    catalog.check_name(project, change.name)
     _check_settings(catalog, project, None, change.settings)
     settings, now = codec.json(change.settings), transaction.now
     values = (transaction.mint().bytes, project, change.name, change.description, change.priority, settings, change.is_active, now)
@@ -66,7 +66,7 @@ def _update(transaction: Transaction, catalog: Catalog, project: int, change: Up
     old = catalog.queue_with_id(project, change.queue)
     check_same(f"queue {old.name!r}", change.expected_version, old.version)
     if change.name is not None and change.name != old.name:
-        _check_name(catalog, project, change.name)
+        catalog.check_name(project, change.name)
     settings = old.settings if change.settings is None else change.settings
     _check_settings(catalog, project, old.id, settings)
     transaction.execute(
@@ -111,14 +111,6 @@ def _delete(transaction: Transaction, catalog: Catalog, project: int, change: De
 def cancelled(fences: list[bytes]) -> list[Waiter]:
     """Jobs of a deleted queue, and how they end."""
     return [Waiter(fence, codec.JOB_CODE[JobStatus.CANCELLED], GONE_REASON) for fence in fences]
-
-
-def _check_name(catalog: Catalog, project: int, name: str) -> None:
-    try:
-        catalog.queue_named(project, name)
-    except NotFound:
-        return
-    raise Conflict(f"queue {name!r} already exists in this project")
 
 
 def _check_settings(catalog: Catalog, project: int, queue: UUID | None, settings: QueueSettings) -> None:

@@ -10,9 +10,10 @@ from taskforge.domain.errors import EventsGone, NotFound
 from taskforge.domain.execution import Execution
 from taskforge.domain.explanation import MOST_AHEAD, Explanation, Rate, Standing, Verdict
 from taskforge.domain.explanation import explain as explained
+from taskforge.domain.history import ends_at, with_ends
 from taskforge.domain.ids import fence_of, last_fence_of, uuid_from_bytes
 from taskforge.domain.job import Job
-from taskforge.domain.log import Level, Line
+from taskforge.domain.log import Level, Line, span_of
 from taskforge.domain.outcome import (
     HELD_UP,
     LEASE_RAN_OUT,
@@ -72,13 +73,22 @@ def active_executions(snapshot: Snapshot, projects: Sequence[int], *, timed_out:
 
 
 def logs(
-    snapshot: Snapshot, projects: Sequence[int], job: UUID, *, least: Level, after: int, limit: int, offset: int
+    snapshot: Snapshot,
+    projects: Sequence[int],
+    job: UUID,
+    *,
+    least: Level,
+    after: int,
+    limit: int,
+    offset: int,
+    execution: UUID | None,
 ) -> list[Line]:
-    arguments = (job.bytes, codec.json(list(projects)), int(least), after, limit, offset)
-    return [
-        Line(number, fence_of(job, epoch), Level(level), message, codec.raw(metadata), codec.moment(logged_at))
-        for number, epoch, level, message, metadata, logged_at in snapshot.execute(sql("logs"), arguments)
-    ]
+    span, most, owners = span_of(after, execution), limit + offset, codec.json(list(projects))
+    statuses = codec.json([codec.EXECUTION_CODE[status] for status in ends_at(least)])
+    bounds = (job.bytes, owners, int(least), span.epoch, span.number, span.last_epoch, most)
+    lines = (codec.line(row, job) for row in snapshot.execute(sql("logs"), bounds))
+    among = (job.bytes, owners, span.first_end, span.last_epoch, statuses, most)
+    return with_ends(lines, (codec.ended(row, job) for row in snapshot.execute(sql("ends"), among)), limit, offset)
 
 
 def explain(snapshot: Snapshot, projects: Sequence[int], job: UUID) -> Explanation:

@@ -477,7 +477,10 @@ begin
     select q.number, q.is_active, coalesce((q.settings ->> 'accept_while_paused')::boolean, false) as accepts,
         coalesce((q.settings ->> 'payload_limit_bytes')::int, 262144) as payload_limit,
         coalesce((q.settings ->> 'max_retries')::int + 1, 3) as budget
-    into target from taskforge.queues q where q.project = owner and q.name = queue and q.deleted_at is null;
+    into target from taskforge.queues q
+    where q.project = owner and q.deleted_at is null and q.number = coalesce(
+        (select n.number from taskforge.queues n where n.project = owner and n.name = queue and n.deleted_at is null),
+        (select n.number from taskforge.queues n where n.id::text = lower(queue)));
     if target.number is null then
         raise exception 'queue % does not exist in project %', quote_literal(queue), quote_literal(project) using errcode = '22023',
             hint = 'Queues declared in code are created when the application starts.';

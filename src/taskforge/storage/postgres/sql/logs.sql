@@ -1,3 +1,4 @@
--- $1 job · $2 projects · $3 least level · $4 after this line · $5 limit · $6 offset
-select number, epoch, level, message, metadata, logged_at from taskforge.logs
-where job = $1 and project = any ($2::int[]) and level >= $3 and number > $4 order by epoch, number limit $5 offset $6
+-- Log lines of a job, oldest first. $1 job · $2 projects · $3 least level · $4 behind this epoch and $5 number · $6 last epoch · $7 limit
+select epoch, number, level, message, metadata, logged_at from taskforge.logs
+where job = $1 and project = any ($2::int[]) and level >= $3 and (epoch, number) > ($4, $5) and epoch <= $6
+order by epoch, number limit $7
