@@ -10,6 +10,7 @@ import json
 import os
 import resource
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -23,17 +24,19 @@ from taskforge import Context, TaskForge
 from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.execution import Beat
 from taskforge.domain.ids import epoch_of, job_of
-from taskforge.domain.outcome import Crashed, HandBackOutcome, decide
+from taskforge.domain.outcome import HELD_UP, Crashed, HandBackOutcome, decide
 from taskforge.operations import upkeep
 from taskforge.worker.executor import Executor
 from taskforge.worker.http_source import HttpSource
 from taskforge.worker.lease import Keeper
 from taskforge.worker.source import Completion, EngineSource
+from taskforge.worker.watchdog import Watchdog
 from taskforge.worker.worker import Worker
 
 forge = TaskForge()
 forge.queue("default", max_retries=50, max_crashes=1_000, retry_delay_seconds=0.05, retry_jitter=0)
 forge.queue("deaths", max_retries=50, max_crashes=1_000, retry_delay_seconds=0, retry_jitter=0)
+forge.queue("hangs", max_retries=0)
 forge.queue("pills", max_retries=50, retry_delay_seconds=0.05, retry_jitter=0, dead_letter_queue="dead")
 
 _folder = Path(os.environ.get("CHAOS_FOLDER", "/tmp"))
@@ -134,6 +137,33 @@ async def hog(ctx: Context, seconds: float) -> int:
     return ctx.fencing_token
 
 
+# --- Handlers that hang ---
+
+
+@forge.job(queue="hangs", timeout=1)
+def never() -> None:
+    """A request without a timeout, say: nobody can end its thread."""
+    time.sleep(600)
+
+
+@forge.job(queue="hangs", timeout=2)
+async def grip(ctx: Context) -> None:
+    record("start", ctx.job.fence)
+    time.sleep(600)
+
+
+@forge.job(queue="hangs", timeout=5, kind="process")
+def spawn() -> None:
+    with (_folder / "spawned").open("w") as told, subprocess.Popen(["sleep", "600"]) as child:
+        told.write(str(child.pid))
+        told.flush()
+
+
+@forge.job(queue="hangs")
+async def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
 @forge.job(queue="pills", timeout=60)
 async def careful(ctx: Context, number: int) -> None:
     record("start", ctx.job.fence)
@@ -214,6 +244,18 @@ def _break(twin: str) -> None:
         HttpSource.complete = careless  # type: ignore[method-assign]
 
 
+def _break_at_hangs(twin: str) -> None:
+    if twin == "nobody watches":
+        Watchdog.start = lambda _: None  # type: ignore[method-assign]
+        Worker._look_at_stuck = lambda _: None  # type: ignore[method-assign]
+    elif twin == "charges the neighbours":
+
+        def strict(job: Any, outcome: Any, policy: Any, chance: float) -> Any:
+            return decide(job, Crashed("of another") if outcome == HandBackOutcome(HELD_UP) else outcome, policy, chance)
+
+        upkeep.decide = strict
+
+
 def _break_at_refusals(twin: str) -> None:
     if twin == "lets the driver's errors out":
         from taskforge.storage.postgres import refusals
@@ -233,4 +275,5 @@ if "CHAOS_FOLDER" in os.environ:
     witness(EngineSource)
     witness(HttpSource)
 _break(os.environ.get("CHAOS_TWIN", ""))
+_break_at_hangs(os.environ.get("CHAOS_TWIN", ""))
 _break_at_refusals(os.environ.get("CHAOS_TWIN", ""))
