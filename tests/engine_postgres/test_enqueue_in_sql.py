@@ -107,6 +107,8 @@ async def test_time_keys_and_queue_defaults_hold(engine: PostgresEngine, connect
     later = await call(connection, schema, "'emails', 'send', run_at => now() + interval '1 hour'")
     [job] = await engine.get([1], [later])
     assert (job.status, job.max_attempts) == (JobStatus.SCHEDULED, 5)
+    [by_id] = await engine.get([1], [await call(connection, schema, f"'{queue.id}', 'send'")])
+    assert (by_id.queue, by_id.max_attempts) == ("emails", 5)
     one = await call(connection, schema, "'emails', 'send', unique_key => 'k'")
     assert await call(connection, schema, "'emails', 'send', unique_key => 'k'") == one
     assert await engine.insert(1, [new_job("emails", "send", unique_key="k")]) == [Inserted(one, existed=True)]

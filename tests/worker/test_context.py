@@ -261,6 +261,14 @@ async def test_a_silent_handler_is_shown_as_started_and_one_that_speaks_as_runni
     done.set()
     for handle in (silent, speaking):
         await crew.end(handle)
+    assert [one.status for one in await silent.executions()] == ["succeeded"]
+    said, end = await speaking.logs()
+    assert (said.message, said.ended, end.ended) == ("here I am", None, "succeeded")
+    assert await speaking.logs(after=said.id, limit=1) == [end]
+    assert await speaking.logs("warn") == []
+    assert await crew.forge.logs(speaking.id, execution=loud.id, offset=1) == [end]
+    with pytest.raises(Invalid, match="use one of trace"):
+        await speaking.logs("loud")
 
 
 async def test_a_thread_sees_that_it_should_stop(crew: Crew) -> None:

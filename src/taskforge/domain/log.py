@@ -7,6 +7,7 @@ from uuid import UUID
 import msgspec
 
 from taskforge.domain import rules
+from taskforge.domain.errors import Invalid
 from taskforge.domain.execution import ExecutionStatus
 from taskforge.domain.ids import epoch_of
 
@@ -19,6 +20,13 @@ class Level(enum.IntEnum):
     INFO = 20
     WARN = 30
     ERROR = 40
+
+
+def level_named(text: str) -> Level:
+    try:
+        return Level[text.upper()]
+    except (KeyError, AttributeError):
+        raise Invalid("level", f"is {text!r}", "use one of " + ", ".join(one.name.lower() for one in Level)) from None
 
 
 class NewLine(msgspec.Struct, frozen=True):

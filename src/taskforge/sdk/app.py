@@ -11,9 +11,11 @@ from uuid import UUID
 
 from taskforge.domain.changes import CancelJob, Changed, JobChange, RedriveJob
 from taskforge.domain.errors import Invalid, NotFound
+from taskforge.domain.execution import Execution
 from taskforge.domain.explanation import Explanation
 from taskforge.domain.job import Inserted, NewJob, Refused
 from taskforge.domain.job import Job as StoredJob
+from taskforge.domain.log import Line, level_named
 from taskforge.operations import jobs as operations
 from taskforge.operations.upkeep import PRUNE_SECONDS, Upkeep
 from taskforge.sdk.connections import Connections
@@ -191,6 +193,34 @@ class TaskForge:
         """Why the job is not running."""
         engine = await self.engine()
         return await engine.explain([engine.home], id_of(job))
+
+    async def executions(self, job: UUID | str) -> list[Execution]:
+        """Every try of a job, the first one first."""
+        engine = await self.engine()
+        return await engine.executions([engine.home], id_of(job))
+
+    async def logs(
+        self,
+        job: UUID | str,
+        *,
+        level: str = "trace",
+        after: int = 0,
+        limit: int = 1_000,
+        offset: int = 0,
+        execution: UUID | None = None,
+    ) -> list[Line]:
+        """What a job's handlers logged (or one execution's), from this level on, and how its executions ended, oldest first. For
+        the page behind, pass the id of the last line as `after`."""
+        engine = await self.engine()
+        return await engine.logs(
+            [engine.home],
+            id_of(job),
+            least=level_named(level),
+            after=after,
+            limit=limit,
+            offset=offset,
+            execution=execution,
+        )
 
     async def wait(self, job: UUID | str) -> StoredJob:
         """The job once it has ended, or is in its dead letter queue."""

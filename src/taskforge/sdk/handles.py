@@ -10,8 +10,10 @@ from uuid import UUID
 import msgspec
 
 from taskforge.domain.errors import Invalid, NotFound, StoreUnavailable, TaskForgeError
+from taskforge.domain.execution import Execution
 from taskforge.domain.explanation import Explanation
 from taskforge.domain.job import Job, JobStatus
+from taskforge.domain.log import Line
 
 R = TypeVar("R")
 FIRST_LOOK_SECONDS = 0.005
@@ -125,6 +127,14 @@ class JobHandle(Generic[R]):
     async def explain(self) -> Explanation:
         """Why the job is not running."""
         return await self._forge.explain(self.id)  # type: ignore[no-any-return]
+
+    async def executions(self) -> list[Execution]:
+        """Every try of the job, the first one first."""
+        return await self._forge.executions(self.id)  # type: ignore[no-any-return]
+
+    async def logs(self, level: str = "trace", *, after: int = 0, limit: int = 1_000) -> list[Line]:
+        """What its handlers logged, from this level on, and how its executions ended, oldest first."""
+        return await self._forge.logs(self.id, level=level, after=after, limit=limit)  # type: ignore[no-any-return]
 
     async def result(self, timeout: float | None = None) -> R:
         """Wait for the job to end and return what its handler returned. Raises `JobFailed`, also once it is in its dead letter

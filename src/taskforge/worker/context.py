@@ -9,11 +9,10 @@ from uuid import UUID
 import msgspec
 
 from taskforge.domain import rules
-from taskforge.domain.errors import Invalid
 from taskforge.domain.execution import Beat
 from taskforge.domain.ids import epoch_of, job_of
 from taskforge.domain.job import Claimed
-from taskforge.domain.log import Level, NewLine
+from taskforge.domain.log import NewLine, level_named
 
 if TYPE_CHECKING:
     from taskforge.worker.registry import Handler
@@ -124,10 +123,7 @@ class Context:
 
     def log(self, message: str, *, level: str = "info", **metadata: Any) -> None:
         """A line in the execution's log. The standard `logging` module ends up there too."""
-        try:
-            number = Level[level.upper()]
-        except KeyError:
-            raise Invalid("level", f"is {level!r}", "use one of " + ", ".join(one.name.lower() for one in Level)) from None
+        number = level_named(level)
         encoded = rules.json_bytes("metadata", metadata, most=65_536) if metadata else None
         self._running.channel.line(NewLine(self.job.fence, number, str(message), encoded))
 

@@ -17,9 +17,8 @@ from taskforge.domain.access import Permission
 from taskforge.domain.errors import Invalid, NotFound
 from taskforge.domain.execution import Execution, ExecutionStats, stats_of
 from taskforge.domain.ids import job_of
-from taskforge.domain.log import Level
+from taskforge.domain.log import level_named
 
-_LEVELS = {level.name.lower(): level for level in Level}
 LeastLevel = Annotated[str, QueryParameter(name="level", description="trace, debug, info, warn or error: this level and above")]
 After = Annotated[str, QueryParameter(pattern="^[0-9]{1,20}$", description="Only lines behind this id")]
 Offset = Annotated[int, QueryParameter(ge=0, le=1_000_000)]
@@ -100,13 +99,12 @@ async def list_execution_logs(
 
 
 async def _lines(caller: Caller, job_id: UUID, execution: UUID | None, level: str, after: int, limit: int, offset: int) -> LineList:
-    if level not in _LEVELS:
-        raise Invalid("level", f"is {level!r}", "use one of " + ", ".join(_LEVELS))
+    least = level_named(level)
     if after and offset:
         raise Invalid("offset", "is given together with after", "use one of them")
     job = await caller.job(job_id)
     lines = await caller.backend.engine.logs(
-        [job.project], job_id, least=_LEVELS[level], after=after, limit=limit, offset=offset, execution=execution
+        [job.project], job_id, least=least, after=after, limit=limit, offset=offset, execution=execution
     )
     open_error = caller.may(Permission.JOB_PAYLOAD)
     views = [line_view(one, open_error=open_error) for one in lines]
