@@ -24,7 +24,7 @@ from taskforge import Context, TaskForge
 from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.execution import Beat
 from taskforge.domain.ids import epoch_of, job_of
-from taskforge.domain.outcome import HELD_UP, Crashed, HandBackOutcome, decide
+from taskforge.domain.outcome import HELD_UP, Crashed, HandBackOutcome, LeaseRanOut, decide
 from taskforge.operations import upkeep
 from taskforge.worker.executor import Executor
 from taskforge.worker.http_source import HttpSource
@@ -69,6 +69,20 @@ async def hold(ctx: Context, seconds: float) -> int:
         while time.monotonic() < until:
             ctx.progress(0.5, f"epoch {ctx.fencing_token}")
             await asyncio.sleep(0.1)
+    except asyncio.CancelledError:
+        record("cancelled", ctx.job.fence)
+        raise
+    record("end", ctx.job.fence)
+    return ctx.fencing_token
+
+
+@forge.job(timeout=300)
+async def linger(ctx: Context) -> int:
+    """Until the test lets all of them go, by a file."""
+    record("start", ctx.job.fence)
+    try:
+        while not (_folder / "released").exists():
+            await asyncio.sleep(0.05)
     except asyncio.CancelledError:
         record("cancelled", ctx.job.fence)
         raise
@@ -193,7 +207,28 @@ def witness(source: Any) -> None:
     source.complete, source.beat = told, beaten
 
 
-def _break(twin: str) -> None:
+def _take_silence_for_death() -> None:
+    """As it was before silences were bridged: a lease that ran out is a crash, and what was reached meanwhile is dropped."""
+    once = upkeep.Upkeep.once
+
+    async def forgetful(self: upkeep.Upkeep, unless_within: float = 0.0, _rhythm: float | None = None) -> upkeep.Kept:
+        return await once(self, unless_within)
+
+    def strict(job: Any, outcome: Any, policy: Any, chance: float) -> Any:
+        return decide(job, Crashed(outcome.worker) if isinstance(outcome, LeaseRanOut) else outcome, policy, chance)
+
+    def drop(self: Worker, reason: str, why: str) -> None:
+        self.executor.take_back()
+        self.executor.interrupt_all("lost")
+        if not self._lost_lease.done():
+            self._lost_lease.set_result(reason)
+
+    upkeep.Upkeep.once = forgetful  # type: ignore[method-assign]
+    upkeep.decide = strict
+    Worker._let_go = drop  # type: ignore[method-assign]
+
+
+def _break(twin: str) -> None:  # noqa: C901 - a table in the form of code
     if twin:
         make = Keeper.__init__
 
@@ -226,6 +261,8 @@ def _break(twin: str) -> None:
             return None
 
         Worker._tell_of_the_dead = silent  # type: ignore[method-assign]
+    elif twin == "takes silence for death":
+        _take_silence_for_death()
     elif twin == "hands nothing back":
 
         async def rush(self: Worker, leftover: object) -> None:

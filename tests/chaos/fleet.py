@@ -56,6 +56,8 @@ class Fleet:
         self.forge = TaskForge(**settings)
         flags = {f"TASKFORGE_{name.upper()}": str(value) for name, value in settings.items()}
         self._direct = {**os.environ, **flags, "CHAOS_FOLDER": str(folder), "CHAOS_TWIN": twin}
+        if (folder / "sitecustomize.py").exists():  # what a test patches in every process, also in those that do not know the app
+            self._direct["PYTHONPATH"] = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
         self.label = "http" if served else self.forge.settings.url.partition(":")[0]
         self.alive: list[subprocess.Popen[bytes]] = []
         self.history = History(folder)
