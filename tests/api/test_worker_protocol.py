@@ -320,6 +320,33 @@ async def test_what_a_lost_answer_gave_out_goes_back(
     assert again["execution"] != given["execution"]
 
 
+async def test_a_life_whose_lease_is_over_still_says_what_came_of_its_jobs(
+    api: Api, serve: Any, store_url: str, worker: httpx.AsyncClient, root: httpx.AsyncClient
+) -> None:
+    """The server was away for longer than the lease: whoever lived on has begun anew, and tells what it reached before."""
+    jobs = [await enqueue(root) for _ in range(3)]
+    before = (await call(worker, "register", 201, name="w", types=["send"], lease_seconds=0.5))["incarnation"]
+    first, second, third = (await call(worker, "claim", incarnation=before, limit=3))["jobs"]
+    await asyncio.sleep(0.6)
+    after = (await call(worker, "register", 201, name="w", types=["send"]))["incarnation"]
+    restarted: Api = await serve(store_url)
+    async with restarted.client(worker.headers["authorization"].removeprefix("Bearer ")) as again:
+        outcomes = [
+            {"execution": first["execution"], "outcome": {"kind": "success", "result": 1}},
+            {"execution": second["execution"], "outcome": {"kind": "hand_back", "reason": "the store was away"}},
+        ]
+        # Not another life of it, though it is the same worker.
+        assert len((await call(again, "complete", incarnation=after, outcomes=outcomes))["lost"]) == 2
+        assert await call(again, "complete", incarnation=before, outcomes=outcomes) == {"lost": []}
+        await call(again, "heartbeat", 409, incarnation=before)
+        assert await Upkeep(api.engine).rescue() == 1
+        late = [{"execution": third["execution"], "outcome": {"kind": "success"}}]
+        await call(again, "complete", 409, incarnation=before, outcomes=late)
+    found = [(await root.get(f"/api/v1/jobs/{job}")).json() for job in jobs]
+    assert [one["status"] for one in found] == ["succeeded", "pending", "pending"]
+    assert [one["attempt_count"] for one in found] == [1, 0, 0]
+
+
 async def test_another_server_takes_the_reports_of_a_worker(
     api: Api, serve: Any, store_url: str, worker: httpx.AsyncClient, root: httpx.AsyncClient
 ) -> None:

@@ -228,7 +228,7 @@ def _take_silence_for_death() -> None:
     Worker._let_go = drop  # type: ignore[method-assign]
 
 
-def _break(twin: str) -> None:  # noqa: C901 - a table in the form of code
+def _break(twin: str) -> None:
     if twin:
         make = Keeper.__init__
 

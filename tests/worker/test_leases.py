@@ -75,7 +75,7 @@ async def _rescuing(settings: Settings) -> None:
             await asyncio.sleep(0.1)
 
 
-async def test_a_lost_lease_cancels_the_handler_and_the_worker_begins_anew(short: Crew) -> None:
+async def test_a_lost_lease_cancels_the_handler_and_the_worker_begins_anew(short: Crew, caplog: pytest.LogCaptureFixture) -> None:
     cancelled = asyncio.Event()
     starts: list[int] = []
 
@@ -103,6 +103,9 @@ async def test_a_lost_lease_cancels_the_handler_and_the_worker_begins_anew(short
         await cancelled.wait()
     assert await handle.result(20) == "second"
     assert worker.registered.incarnation != before
+    assert [one.getMessage().partition(":")[0] for one in caplog.records if "lost the lease" in one.getMessage()] == [
+        "lost the lease, 1 handlers are stopped"
+    ]
     assert starts[1] > starts[0]
     job = await handle.job()
     assert (job.attempt_count, job.crash_count) == (1, 0)

@@ -1,0 +1,89 @@
+"""Leases go by the clock since the machine was started: the wall's may be set, and another start ends them all."""
+
+import datetime as dt
+import time
+from pathlib import Path
+
+import pytest
+
+from taskforge.domain.errors import LeaseLost
+from taskforge.domain.job import Claimed, NewJob
+from taskforge.domain.outcome import LeaseRanOut
+from taskforge.domain.queue import CreateQueue
+from taskforge.domain.worker import NewWorker, Registered, Sample, WorkerStatus
+from taskforge.storage.engine import Claim
+from taskforge.storage.sqlite import boot
+from taskforge.storage.sqlite import engine as engines
+from taskforge.storage.sqlite.engine import SqliteEngine
+
+STEP = 600.0
+
+
+class Wall(dt.datetime):
+    """The wall's clock, which somebody sets."""
+
+    step = 0.0
+
+    @classmethod
+    def now(cls, tz: dt.tzinfo | None = None) -> dt.datetime:  # type: ignore[override]
+        return dt.datetime.now(tz) + dt.timedelta(seconds=cls.step)
+
+
+@pytest.fixture
+def wall(monkeypatch: pytest.MonkeyPatch) -> type[Wall]:
+    monkeypatch.setattr(engines, "datetime", Wall)
+    monkeypatch.setattr(Wall, "step", 0.0)
+    return Wall
+
+
+async def at_work(engine: SqliteEngine) -> tuple[Registered, Claimed]:
+    await engine.insert(1, [NewJob(queue="default", job_type="work", payload=b"{}", timeout_seconds=60)])
+    worker = await engine.register(1, NewWorker(name="w"), 30)
+    await engine.renew(worker.incarnation, 30, Sample())
+    [claimed] = await engine.claim(Claim(worker.incarnation, 1))
+    assert await engine.lapsed(10, rhythm=5) == []
+    return worker, claimed
+
+
+@pytest.mark.parametrize("step", [STEP, -STEP])
+async def test_a_wall_clock_that_is_set_ends_no_lease_and_no_attempt(wall: type[Wall], path: Path, step: float) -> None:
+    engine, other = SqliteEngine(path), SqliteEngine(path)
+    await engine.open()
+    await engine.change_queue(1, CreateQueue(name="default"))
+    worker, _ = await at_work(engine)
+    wall.step = step
+    await other.open()  # a process that starts after the step goes by the same clock
+    for one in (engine, other):
+        assert await one.lapsed(10, rhythm=5) == []
+        await one.renew(worker.incarnation, 30, Sample())
+        [shown] = await one.workers([1])
+        assert shown.status is WorkerStatus.ONLINE
+        assert 25 < (shown.lease_until - await one.now()).total_seconds() <= 30
+        [running] = await one.active_executions([1], timed_out=False, limit=10)
+        assert running.timeout_at is not None
+        assert 50 < (running.timeout_at - await one.now()).total_seconds() <= 60
+    await engine.close()
+    await other.close()
+
+
+async def test_another_start_of_the_machine_ends_all_leases(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = SqliteEngine(path)
+    await first.open()
+    await first.change_queue(1, CreateQueue(name="default"))
+    worker, claimed = await at_work(first)
+    await first.close()
+    monkeypatch.setattr(boot, "boot_id", lambda: "another")
+    monkeypatch.setattr(boot, "since_boot", lambda: time.monotonic_ns() // 1_000 % 100_000_000)
+    after = SqliteEngine(path)
+    await after.open()
+    [lapsed] = await after.lapsed(10, rhythm=5)
+    assert (lapsed.fence, lapsed.outcome) == (claimed.fence, LeaseRanOut("w", 0))
+    with pytest.raises(LeaseLost):
+        await after.renew(worker.incarnation, 30, Sample())
+    await after.close()
+
+
+def test_a_boot_has_one_name_and_its_clock_goes_on() -> None:
+    assert boot.boot_id() == boot.boot_id() != ""
+    earlier = boot.since_boot()
+    assert 0 < earlier <= boot.since_boot()
