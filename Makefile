@@ -3,7 +3,7 @@ PYTHON ?= python3
 WORKERS ?= 2
 ARGS ?=
 
-VENV := .venv
+VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 TYPED := $(wildcard src bench tools)
@@ -13,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check fmt lock bench chaos clean docs
+.PHONY: help run test quick check fmt lock bench chaos clean docs
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -23,6 +23,10 @@ run: $(INSTALLED) ## Run the demo with a live view (ARGS="--seconds 5" bounds it
 
 test: check ## Run the checks, then every test (ARGS="-k name" narrows)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+
+quick: check ## Run the checks, the unit tests and those of the SQLite engine, in under two minutes
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not long and not rotates" \
+		-k "not postgres and not machine and not touches_only and not backlog and not walled and not depth" $(ARGS) tests/unit tests/engine tests/engine_sqlite
 
 check: $(INSTALLED) ## Check format, lint, types, layers and sizes
 	$(BIN)/ruff format --check $(FORMATTED)
@@ -57,11 +61,15 @@ chaos: $(INSTALLED) ## Run the long forms of the reliability tests
 	$(BIN)/python -m pytest -m long --timeout 0 $(ARGS)
 
 clean: ## Remove the virtual environment, caches and build output
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .taskforge
+	rm -rf .venv .venv-* build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .taskforge
 	find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The project itself goes in without dependencies and without build isolation, so that nothing unhashed is fetched.
 $(INSTALLED): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo 'TaskForge needs Python 3.11 or newer: name one with make PYTHON=python3.13' >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo '$(PYTHON) cannot make a virtual environment here.' \
+		'On Debian and Ubuntu: apt install $(notdir $(PYTHON))-venv; or name another with make PYTHON=…' >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --quiet --require-hashes --requirement requirements.lock
 	$(BIN)/python -m pip install --quiet --quiet --no-deps --no-build-isolation --editable .
