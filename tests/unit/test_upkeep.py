@@ -60,10 +60,12 @@ async def test_what_is_rescued_together_does_not_come_back_together(tmp_path: Pa
     engine = SqliteEngine(tmp_path / "jobs.db", durable=False, clock=lambda: now)
     await engine.open()
     try:
-        await engine.change_queue(1, CreateQueue(name="default", settings=QueueSettings(retry_delay_seconds=100)))
+        await engine.change_queue(
+            1, CreateQueue(name="default", settings=QueueSettings(retry_delay_seconds=100, timeout_seconds=10))
+        )
         await engine.insert(1, [new_job("default", "work") for _ in range(4)])
-        doomed = await engine.register(1, NewWorker(name="doomed"), 10)
-        assert len(await engine.claim(Claim(doomed.incarnation, 4))) == 4
+        stuck = await engine.register(1, NewWorker(name="stuck"), 600)
+        assert len(await engine.claim(Claim(stuck.incarnation, 4))) == 4
         now += timedelta(seconds=11)
         chances = iter([0.0, 0.25, 0.5, 0.75])
         assert await Upkeep(engine, chance=lambda: next(chances)).rescue() == 4
