@@ -427,6 +427,7 @@ class Model:
             elif job.status is P and job.skipped and self._skipped_by_all(job):
                 if job.misfit_at is not None:
                     self._park(job, (self.now - job.misfit_at).total_seconds())
+                    count += 1
                     continue
                 self._expire(job, "skipped by every able worker")
             else:

@@ -74,6 +74,7 @@ async def test_while_it_fits_nobody_it_stands_in_no_claims_way_and_does_not_fail
     old = await world.online_worker("old")
     job = await world.enqueue()
     await _misfit(world, old)
+    assert await world.engine.expire(100) == 1
     assert await world.engine.expire(100) == 0
     found = await world.job(job)
     assert (found.status, found.attempt_count, found.crash_count) == (S, 0, 0)

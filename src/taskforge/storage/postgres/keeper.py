@@ -33,6 +33,9 @@ from taskforge.storage.postgres.reader import Reader
 _SILENCE = -1
 
 
+LOOKS = 10  # at so many times as many skipped jobs as may be changed: of the first, all may wait for a worker that is busy
+
+
 class Keeper(Reader):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -98,6 +101,7 @@ class Keeper(Reader):
         skipped = await self._skipped_by_all(catalog, limit)
         unfit = {row["fence"]: park_seconds(row["misfit_seconds"]) for row in skipped if row["misfit_seconds"] is not None}
         await self._park(unfit)
+        count += len(unfit)
         count += await self._apply([row for row in skipped if row["fence"] not in unfit], ExpireJob(SKIPPED_BY_ALL))
         return count + await self.cancel_deleted(catalog, limit)
 
@@ -119,7 +123,7 @@ class Keeper(Reader):
         return sum(isinstance(answer, Changed) for answer in answers)
 
     async def _skipped_by_all(self, catalog: Catalog, limit: int) -> list[asyncpg.Record]:
-        rows = await self.fetch("skipped", limit, self.bound_now())
+        rows = await self.fetch("skipped", LOOKS * limit, self.bound_now())
         if not rows:
             return []
         takers = [codec.taker(row) for row in await self.fetch("takers", self.bound_now())]
@@ -132,7 +136,7 @@ class Keeper(Reader):
             fit, unwilling = able.get(row["lane"]), set(row["skipped"])
             if fit and all(taker.worker in unwilling or taker.incarnation in unwilling for taker in fit):
                 found.append(row)
-        return found
+        return found[:limit]
 
     async def _park(self, unfit: dict[UUID, float]) -> None:
         """Jobs whose arguments fit no worker that is there wait out of the way of claims, each so many seconds."""

@@ -1,5 +1,7 @@
 """Keeps jobs moving, in bounded slices that any process may run: staging, expiry, folding."""
 
+import itertools
+
 from taskforge.domain.changes import SKIPPED_BY_ALL, End, ExpireJob, Standing, plan
 from taskforge.domain.ids import uuid_from_bytes
 from taskforge.domain.job import JobStatus
@@ -10,6 +12,8 @@ from taskforge.storage.sqlite.keeper import sql
 from taskforge.storage.sqlite.queues import cancelled
 from taskforge.storage.sqlite.reading import Snapshot
 from taskforge.storage.sqlite.transaction import Transaction
+
+LOOKS = 10  # at so many times as many skipped jobs as may be changed: of the first, all may wait for a worker that is busy
 
 
 def stage(transaction: Transaction, limit: int) -> int:
@@ -42,16 +46,17 @@ def expire(transaction: Transaction, limit: int, stranded: list[bytes]) -> int:
         rows = transaction.execute(sql(name), (transaction.now, limit - ended - len(late))).fetchall()
         late += [_expired(fence, "deadline passed" if deadline_passed else "expired") for fence, deadline_passed in rows]
     ended += end(transaction, late)
-    return ended + end(transaction, _refused_by_all(transaction, limit - ended))
+    refused, parked = _refused_by_all(transaction, limit - ended)
+    return ended + parked + end(transaction, refused)
 
 
-def _refused_by_all(transaction: Transaction, limit: int) -> list[Waiter]:
+def _refused_by_all(transaction: Transaction, limit: int) -> tuple[list[Waiter], int]:
     """Jobs that every live worker able to take them has skipped. Without any able worker they wait for one; and so do, out of the
     way of claims, those whose arguments fitted none of these."""
-    statement = "select fence, lane, skipped, misfit_at from ready where skipped is not null"
-    rows = transaction.execute(statement).fetchall() if limit > 0 else []
+    statement = "select fence, lane, skipped, misfit_at from ready where skipped is not null order by fence limit ?"
+    rows = transaction.execute(statement, (LOOKS * limit,)).fetchall() if limit > 0 else []
     if not rows:
-        return []
+        return [], 0
     catalog, takers = transaction.keeper.current(), transaction.keeper.live_takers(transaction.steady)
     able: dict[int, list[tuple[str, str]]] = {}
     refused: list[Waiter] = []
@@ -67,8 +72,9 @@ def _refused_by_all(transaction: Transaction, limit: int) -> list[Waiter]:
             refused.append(_expired(fence, SKIPPED_BY_ALL))
         else:
             unfit[fence] = (transaction.now - misfit_at) / codec.SECOND
-    _park(transaction, dict(list(unfit.items())[:limit]))
-    return refused[:limit]
+    some = dict(itertools.islice(unfit.items(), limit))
+    _park(transaction, some)
+    return refused[:limit], len(some)
 
 
 def _park(transaction: Transaction, unfit: dict[bytes, float]) -> None:
