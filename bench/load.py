@@ -38,7 +38,7 @@ async def make_queue(engine: Engine, name: str = QUEUE, settings: QueueSettings 
 
 
 async def make_worker(engine: Engine, types: tuple[str, ...] = ("noop",)) -> UUID:
-    return (await engine.register(PROJECT, NewWorker(name="bench", types=types), 7_200)).incarnation
+    return (await engine.register(PROJECT, NewWorker(name="bench", types=types, max_concurrent_jobs=1_000), 7_200)).incarnation
 
 
 async def fill(engine: Engine, count: int, jobs: Sequence[NewJob]) -> float:

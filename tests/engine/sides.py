@@ -57,7 +57,7 @@ class Side:
         await self.engine.lapsed(1)
 
     async def register(self, name: str) -> None:
-        self.workers[name] = await self.engine.register(1, NewWorker(name=name, **WORKERS[name]), LEASE)
+        self.workers[name] = await self.engine.register(1, NewWorker(name=name, max_concurrent_jobs=1_000, **WORKERS[name]), LEASE)
         self.names |= {self.workers[name].incarnation: name, self.workers[name].worker: name}
 
     def own(self, transition: o.Transition) -> o.Transition:

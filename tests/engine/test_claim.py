@@ -8,7 +8,7 @@ import pytest
 from taskforge.domain.errors import LeaseLost
 from taskforge.domain.ids import epoch_of, job_of
 from taskforge.domain.job import Inserted, JobStatus, new_job
-from taskforge.domain.outcome import HandBack, Retry, Skip
+from taskforge.domain.outcome import Finish, HandBack, Retry, Skip, Succeed
 from taskforge.domain.worker import Sample, UpdateWorker
 from taskforge.storage.engine import Claim, Engine
 from tests.engine.world import ERROR, World
@@ -341,15 +341,45 @@ async def test_large_claims_keep_priorities_and_let_nobody_wait_for_much_longer(
         await world.insert(*[new_job("default", job_type, None)] * 500)
         world.clock.advance(0.001)
     worker = await world.worker()
-    assert await world.claim_jobs(worker, 200) == urgent[:200]
+    first = await world.claim(worker, 200)
+    assert [job_of(job.fence) for job in first] == urgent[:200]
     taken: list[str] = []
     while claimed := await world.claim(worker, 200):
         taken += [job.job_type for job in claimed]
+        await world.engine.finish([Finish(job.fence, Succeed()) for job in claimed])
     assert Counter(taken) == {"work": 100, "old": 500, "young": 500, "youngest": 500}
     last = {job_type: len(taken) - taken[::-1].index(job_type) for job_type in set(taken)}
     assert last["work"] == 100
     assert last["old"] <= 600 + 2 * 200
     assert last["young"] <= 1_100 + 2 * 200
+
+
+async def test_no_worker_gets_more_than_it_has_slots(world: World, other: Engine) -> None:
+    jobs = await world.enqueue_many(12)
+    worker = await world.worker(max_concurrent_jobs=3)
+    first = await world.claim(worker, 2)
+    assert [job_of(job.fence) for job in first] == jobs[:2]
+    third = await other.claim(Claim(worker.incarnation, 10))
+    assert [job_of(job.fence) for job in third] == jobs[2:3]
+    assert await world.claim(worker) == await other.claim(Claim(worker.incarnation, 1)) == []
+    await world.finish(first[0].fence, Succeed())
+    assert len(await other.claim(Claim(worker.incarnation, 10))) == 1
+    await world.engine.update_worker(1, UpdateWorker(worker=worker.worker, max_concurrent_jobs=5))
+    assert len(await other.claim(Claim(worker.incarnation, 10))) == 2, "more slots hold at once"
+    await world.engine.update_worker(1, UpdateWorker(worker=worker.worker, max_concurrent_jobs=1))
+    await world.finish(first[1].fence, Succeed())
+    await world.finish(third[0].fence, Succeed())
+    assert await world.claim(worker) == [], "fewer as soon as what runs has ended"
+    [found] = await world.engine.workers([1])
+    assert (found.active_jobs, found.max_concurrent_jobs) == (3, 1)
+    assert len(await world.claim(await world.worker(max_concurrent_jobs=4), 100)) == 4, "others have slots of their own"
+
+
+async def test_what_a_worker_is_reporting_takes_no_slot_up_to_twice_as_many(world: World) -> None:
+    await world.enqueue_many(20)
+    worker = await world.worker(max_concurrent_jobs=2)
+    claimed = [len(await world.engine.claim(Claim(worker.incarnation, 10, reporting=count))) for count in (0, 1, 2, 2, 100)]
+    assert claimed == [2, 1, 1, 0, 2]
 
 
 async def test_a_limit_of_nothing_takes_nothing(world: World) -> None:

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from taskforge.domain.changes import CancelJob, Changed, EditJob
-from taskforge.domain.errors import Conflict
+from taskforge.domain.errors import Conflict, Deregistered
 from taskforge.domain.ids import job_of
 from taskforge.domain.job import Claimed, Inserted, JobStatus, new_job
 from taskforge.domain.outcome import Cancel, Finish, HandBack, Retry, Succeed, decide
@@ -92,7 +92,7 @@ async def test_claimers_never_share_a_job(crowd: Crowd) -> None:
 
     async def claimer(number: int) -> None:
         engine = crowd.somebody(number)
-        worker = await engine.register(1, NewWorker(name=f"w{number}"), 60)
+        worker = await engine.register(1, NewWorker(name=f"w{number}", max_concurrent_jobs=1_000), 60)
 
         async def work(one: Claimed) -> None:
             taken.append(one.fence)
@@ -111,7 +111,7 @@ async def test_jobs_are_finished_once_while_they_are_stolen_and_handed_back(crow
 
     async def worker(number: int) -> None:
         engine, dice = crowd.somebody(number), random.Random(number)
-        registered = await engine.register(1, NewWorker(name=f"w{number}"), 60)
+        registered = await engine.register(1, NewWorker(name=f"w{number}", max_concurrent_jobs=1_000), 60)
 
         async def work(one: Claimed) -> None:
             if dice.random() < 0.3:
@@ -127,6 +127,39 @@ async def test_jobs_are_finished_once_while_they_are_stolen_and_handed_back(crow
     assert accepted == Counter(dict.fromkeys(jobs, 1))
     stats = await crowd.stats()
     assert (stats.succeeded, stats.pending, stats.processing) == (300, 0, 0)
+
+
+async def test_claims_of_one_worker_at_once_keep_its_slots(crowd: Crowd) -> None:
+    """It may ask several servers, and ask again before it has heard of the last time."""
+    await crowd.enqueue_many(200)
+    for round_ in range(10):
+        worker = await crowd.worker(max_concurrent_jobs=3)
+        asking = (crowd.somebody(number).claim(Claim(worker.incarnation, 1 + number % 3)) for number in range(6))
+        claimed = [one for claim in await asyncio.gather(*asking) for one in claim]
+        assert len(claimed) == 3, round_
+        await crowd.engine.finish([Finish(one.fence, Succeed()) for one in claimed])
+
+
+async def test_a_worker_leaves_or_gets_a_job_and_never_both(crowd: Crowd) -> None:
+    claiming, leaving, *_ = crowd.engines
+    came: Counter[str] = Counter()
+    await crowd.enqueue_many(100)
+    for number in range(300):
+        worker = await leaving.register(1, NewWorker(name=f"w{number}", max_concurrent_jobs=1), 60)
+        if number % 2:  # the claimer knows it already, and is quicker
+            await claiming.claim(Claim(worker.incarnation, 0))
+        claimed, left = await asyncio.gather(
+            claiming.claim(Claim(worker.incarnation, 1)), leaving.deregister(worker.incarnation), return_exceptions=True
+        )
+        assert isinstance(left, None | Conflict), left
+        if isinstance(claimed, list) and claimed:
+            assert isinstance(left, Conflict), f"round {number}: it got a job and has left"
+            await leaving.finish([Finish(claimed[0].fence, HandBack("next"))])
+        else:
+            assert left is None or isinstance(claimed, Deregistered), (claimed, left)
+        came["job" if isinstance(left, Conflict) else "left"] += 1
+    assert came["left"]
+    assert await crowd.probe.count("running") == 0
 
 
 async def test_rescue_against_finish_has_one_winner(crowd: Crowd) -> None:
@@ -163,7 +196,7 @@ async def test_the_concurrency_limit_holds_under_eight_claimers(crowd: Crowd) ->
     async def claimer(number: int) -> None:
         nonlocal done
         engine = crowd.somebody(number)
-        worker = await engine.register(1, NewWorker(name=f"w{number}"), 60)
+        worker = await engine.register(1, NewWorker(name=f"w{number}", max_concurrent_jobs=1_000), 60)
         while done < 120:
             for one in await engine.claim(Claim(worker.incarnation, 3)):
                 await asyncio.sleep(0)
@@ -193,7 +226,7 @@ async def test_the_rate_limit_holds_under_eight_claimers(crowd: Crowd) -> None:
 
     async def claimer(number: int) -> None:
         engine = crowd.somebody(number)
-        worker = await engine.register(1, NewWorker(name=f"w{number}"), 60)
+        worker = await engine.register(1, NewWorker(name=f"w{number}", max_concurrent_jobs=1_000), 60)
         while time.monotonic() - started < 1.5:
             claimed = await engine.claim(Claim(worker.incarnation, 5))
             taken.extend([time.monotonic()] * len(claimed))
@@ -239,7 +272,7 @@ async def test_cancel_finish_edit_and_claim_at_once_leave_every_job_in_one_place
 
     async def worker(number: int) -> None:
         engine, dice = crowd.somebody(number), random.Random(number)
-        registered = await engine.register(1, NewWorker(name=f"w{number}"), 60)
+        registered = await engine.register(1, NewWorker(name=f"w{number}", max_concurrent_jobs=1_000), 60)
         while not over.is_set():
             for one in await engine.claim(Claim(registered.incarnation, 4)):
                 [*lost] = await engine.finish([Finish(one.fence, dice.choice([HandBack("x"), Retry(0.0, ERROR)]))])
@@ -307,7 +340,7 @@ async def test_two_processes_that_make_the_same_queue_agree_on_one(crowd: Crowd)
 async def test_folding_by_many_keeps_every_count(crowd: Crowd) -> None:
     async def enqueue_and_finish(number: int) -> None:
         engine = crowd.somebody(number)
-        worker = await engine.register(1, NewWorker(name=f"w{number}"), 60)
+        worker = await engine.register(1, NewWorker(name=f"w{number}", max_concurrent_jobs=1_000), 60)
         for _ in range(15):
             await engine.insert(1, [new_job("default", "work") for _ in range(4)])
             claimed = await engine.claim(Claim(worker.incarnation, 4))

@@ -73,6 +73,16 @@ async def rate_limit(world: World) -> None:
     await test_limits.test_a_rate_limit_lets_through_its_burst_and_then_what_flows(world, await world.another())
 
 
+async def slots_kept(world: World) -> None:
+    await test_claim.test_no_worker_gets_more_than_it_has_slots(world, await world.another())
+
+
+async def no_job_for_who_leaves(world: World) -> None:
+    crowd = test_races.Crowd(world.store, world.engine, world.clock)
+    crowd.engines = [world.engine, await world.another(), await world.another()]
+    await test_races.test_a_worker_leaves_or_gets_a_job_and_never_both(crowd)
+
+
 async def skip_is_kept(world: World) -> None:
     await test_claim.test_a_skipped_job_goes_to_other_workers_only(world)
 
@@ -120,7 +130,12 @@ NO_FENCE = [
 LEASE = "and exists (select from taskforge.workers where incarnation = $1 and lease_until > (select now from clock))"
 SKIP = ("and (ready.skipped is null or $5 <> all (ready.skipped))", "and $5::uuid is not null")
 LATE = ("and (ready.until is null or ready.until > (select now from clock))", "")
-MOVE = "delete from taskforge.ready where ctid = any (array(select place from chosen)) returning *"
+PLACES = "array(select place from chosen limit coalesce((select room from holder), 0))"
+MOVE = f"delete from taskforge.ready where ctid = any ({PLACES}) returning *"
+ROOM = (
+    "taskforge.take_room($1, (select now from clock), $17, $18)",
+    "(select 1000 + 0 * $17::int as room, $18::timestamptz as busy_since)",
+)
 POSTGRES: dict[str, tuple[Edits, Check]] = {
     "ends without fence": ({"end": NO_FENCE}, stale_success),
     # The history's own key would refuse a second execution of one epoch; it is taken out as well.
@@ -135,7 +150,9 @@ POSTGRES: dict[str, tuple[Edits, Check]] = {
         {"claim": [("(select version from taskforge.catalog) = $2", "$2::bigint is not null")]},
         pause_elsewhere,
     ),
-    "claims without a lease": ({"claim": [(LEASE, "")], "claim_doubt": []}, lease_needed),
+    "claims without a lease": ({"claim": [(LEASE, ""), ROOM], "claim_doubt": []}, lease_needed),
+    "slots are not counted": ({"claim": [ROOM]}, slots_kept),
+    "claims do not hold their worker": ({"claim": [ROOM]}, no_job_for_who_leaves),
     "running jobs are not counted": ({"count_gates": [("count(*) as running", "0 as running")]}, concurrency_limit),
     "the rate is not remembered": (
         {"lock_gates": [("select queue, tokens,", "select queue, null::float8 as tokens,")]},
@@ -170,6 +187,7 @@ SQLITE: dict[str, tuple[Edits, Check]] = {
         },
         stale_success,
     ),
+    "slots are not counted": ({"running_of": [("count(*)", "0 * count(*)")]}, slots_kept),
     "a cancel is forgotten": ({"claims_held": [("r.cancel_requested", "0")]}, cancel_is_stronger),
     "rescues without looking again": ({"claims_lapsed": [("where r.timeout_at", "where ?3 or r.timeout_at")]}, late_rescue),
     "the rate is not remembered": ({"save_gate": [("?2, ?3", "1e9, ?3")]}, rate_limit),
@@ -221,7 +239,8 @@ async def test_a_broken_postgres_engine_is_caught(
 ) -> None:
     edits, check = POSTGRES[twin]
     break_statements(monkeypatch, "taskforge.storage.postgres.store", edits)
-    world = await open_world(PostgresStore(postgres_url), hospital, real_time=check is limit_under_claimers)
+    real_time = check in (limit_under_claimers, no_job_for_who_leaves)
+    world = await open_world(PostgresStore(postgres_url), hospital, real_time=real_time)
     with pytest.raises((AssertionError, pytest.fail.Exception)):
         await check(world)
 

@@ -27,7 +27,8 @@ from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, Upda
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """A worker's wish for up to `limit` jobs. What it may take (queues, types, capabilities) is what it registered with."""
+    """A worker's wish for up to `limit` jobs. What it may take (queues, types, capabilities, slots) is what it registered with, or
+    what operators want."""
 
     incarnation: UUID
     limit: int
@@ -35,6 +36,8 @@ class Claim(msgspec.Struct, frozen=True):
     remote: bool = False
     # Where it can, an engine that has too little now takes what comes next, and the next claim brings it; limit 0 only ends that.
     standing: bool = False
+    # Of the jobs it got so many have ended, and their outcomes are on the way: they take none of its slots, which claims keep.
+    reporting: int = 0
 
 
 class Lapsed(msgspec.Struct, frozen=True):

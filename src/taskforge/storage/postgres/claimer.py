@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 import asyncpg
+import msgspec
 
 from taskforge.domain.errors import LeaseLost, StoreUnavailable
 from taskforge.domain.job import Claimed
@@ -24,9 +25,9 @@ from taskforge.storage.postgres.reach import Reach
 
 DOUBT_SECONDS = 60.0
 CONTENDED_TRIES = 5
-_LANE, _TURN = itemgetter(1), itemgetter(10)  # in what claim.sql and adopt.sql return
+_LANE, _TURN, _BUSY_SINCE = itemgetter(1), itemgetter(10), itemgetter(13)  # in what claim.sql and adopt.sql return
 # Takes jobs once, in a batch of this number, and says whether a limit was passed over because another claim held it.
-Once = Callable[[Catalog, Taker, tuple[OpenLane, ...], int, int], Awaitable[tuple[list[asyncpg.Record], bool]]]
+Once = Callable[[Catalog, Taker, tuple[OpenLane, ...], Claim, int], Awaitable[tuple[list[asyncpg.Record], bool]]]
 
 
 class Claimer(Bridge):
@@ -72,9 +73,9 @@ class Claimer(Bridge):
             if lanes and claim.limit > 0:
                 # A rate is kept in Python, in steps; how many may run in the claim itself, which does not say why it gives none.
                 if not any(lane.settings.bucket is not None for lane in lanes):
-                    rows, _ = await self._fill(batches, self._claim_all, catalog, taker, lanes, claim.limit)
+                    rows, _ = await self._fill(batches, self._claim_all, catalog, taker, lanes, claim)
                 if not rows and any(lane.settings.is_gated for lane in lanes):
-                    rows, skipped = await self._fill(batches, self._claim_gated, catalog, taker, lanes, claim.limit)
+                    rows, skipped = await self._fill(batches, self._claim_gated, catalog, taker, lanes, claim)
             if rows:
                 return _in_order(rows, lanes)
             doubt = (await self.fetch("claim_doubt", claim.incarnation, self.bound_now()))[0]
@@ -93,17 +94,18 @@ class Claimer(Bridge):
             reach.from_head()
 
     async def _fill(
-        self, batches: list[int], claim: Once, catalog: Catalog, taker: Taker, lanes: tuple[OpenLane, ...], limit: int
+        self, batches: list[int], claim: Once, catalog: Catalog, taker: Taker, lanes: tuple[OpenLane, ...], wish: Claim
     ) -> tuple[list[asyncpg.Record], bool]:
         """Where one lane holds nearly all there is, a claim that looks at a little of each brings too few: look again at once."""
         batches.append(next(self._batches))
-        rows, skipped = await claim(catalog, taker, lanes, limit, batches[-1])
+        rows, skipped = await claim(catalog, taker, lanes, wish, batches[-1])
         if not rows:
             batches.pop()
-        while 0 < len(rows) < limit and self._reaches[taker.incarnation].cut_short:
+        while 0 < len(rows) < wish.limit and self._reaches[taker.incarnation].cut_short:
             batches.append(next(self._batches))
             try:
-                more, skipped = await claim(catalog, taker, lanes, limit - len(rows), batches[-1])
+                rest = msgspec.structs.replace(wish, limit=wish.limit - len(rows))
+                more, skipped = await claim(catalog, taker, lanes, rest, batches[-1])
             except StoreUnavailable:
                 self._doubt(taker.incarnation, batches[-1:])
                 break  # what was taken counts
@@ -114,10 +116,10 @@ class Claimer(Bridge):
         return rows, skipped
 
     async def _claim_all(
-        self, catalog: Catalog, taker: Taker, lanes: tuple[OpenLane, ...], limit: int, batch: int
+        self, catalog: Catalog, taker: Taker, lanes: tuple[OpenLane, ...], wish: Claim, batch: int
     ) -> tuple[list[asyncpg.Record], bool]:
         async with self.connection() as connection:
-            return await self._claim(connection, catalog, taker, lanes, limit, batch, None), False
+            return await self._claim(connection, catalog, taker, lanes, wish, batch, None), False
 
     async def _claim(
         self,
@@ -125,7 +127,7 @@ class Claimer(Bridge):
         catalog: Catalog,
         taker: Taker,
         lanes: tuple[OpenLane, ...],
-        limit: int,
+        wish: Claim,
         batch: int,
         caps: dict[int, int] | None,
     ) -> list[asyncpg.Record]:
@@ -133,7 +135,7 @@ class Claimer(Bridge):
         reach = self._reaches.setdefault(taker.incarnation, Reach())
         numbers = [lane.number for lane in lanes]
         started = time.monotonic()
-        bounds, most = reach.ask(numbers, limit, started)
+        bounds, most = reach.ask(numbers, wish.limit, started)
         if caps:
             most = [min(rows, caps.get(lane.queue, rows)) for rows, lane in zip(most, lanes, strict=True)]
         rows = await connection.fetch(
@@ -141,7 +143,7 @@ class Claimer(Bridge):
             taker.incarnation,
             catalog.version,
             self.bound_now(),
-            limit,
+            wish.limit,
             taker.worker,
             batch,
             numbers,
@@ -154,23 +156,27 @@ class Claimer(Bridge):
             None if caps is None else [caps.get(lane.queue) for lane in lanes],
             [lane.queue for lane in lanes],
             [lane.settings.max_concurrent_jobs for lane in lanes] if caps is None else None,
+            wish.reporting,
+            reach.busy_since,
         )
         finished = time.monotonic()
+        if rows:
+            reach.is_busy_since(_BUSY_SINCE(rows[0]))
         rows.sort(key=_TURN)
         reach.learn([*zip(map(_LANE, rows), map(_TURN, rows), strict=True)], finished, finished - started)
         return rows
 
     async def _claim_gated(
-        self, catalog: Catalog, taker: Taker, lanes: tuple[OpenLane, ...], limit: int, batch: int
+        self, catalog: Catalog, taker: Taker, lanes: tuple[OpenLane, ...], wish: Claim, batch: int
     ) -> tuple[list[asyncpg.Record], bool]:
         """Claim while holding the limits' state. Also says whether a limit was passed over because another claim held it."""
         limits = {lane.queue: lane.settings for lane in lanes if lane.settings.is_gated}
         async with self.transaction() as connection:
             gates = Gates(self, connection, limits)
-            await gates.open(limit)
+            await gates.open(wish.limit)
             caps = gates.caps
             usable = tuple(lane for lane in lanes if lane.queue not in limits or caps.get(lane.queue, 0) > 0)
-            rows = await self._claim(connection, catalog, taker, usable, limit, batch, caps) if usable else []
+            rows = await self._claim(connection, catalog, taker, usable, wish, batch, caps) if usable else []
             queue_of = {lane.number: lane.queue for lane in usable}
             wait = await gates.close(Counter(queue_of[row["lane"]] for row in rows), len(rows))
         if wait is not None:
@@ -197,7 +203,7 @@ class Claimer(Bridge):
         for batch, since in list(doubts.items()):
             if batch in found or now - since >= DOUBT_SECONDS:
                 doubts.pop(batch, None)
-        return _in_order([row[:-1] for row in sorted(rows, key=_TURN)], lanes)
+        return _in_order(sorted(rows, key=_TURN), lanes)
 
 
 def _in_order(rows: list[Any], lanes: tuple[OpenLane, ...]) -> list[Claimed]:

@@ -79,7 +79,7 @@ def taker(row: asyncpg.Record) -> Taker:
 
 
 def claimed(row: asyncpg.Record, lane: OpenLane) -> Claimed:
-    fence, _, attempt, max_attempts, crashes, payload, timeout, beat, tags, trace, _, deadline, waited = row
+    fence, _, attempt, max_attempts, crashes, payload, timeout, beat, tags, trace, _, deadline, waited, _ = row
     return Claimed(
         fence,
         lane.queue_name,

@@ -6,11 +6,12 @@ Every row that is looked at is locked, which is a write of its own.
 
 From where: an idle transaction anywhere keeps dead rows alive, and a claim from the head of a lane then walks all of them
 (measured: 18k to 3k jobs/s within three minutes). When claims stay slow they seek past what was already taken, and look from
-the head only as often as costs a twentieth of the time.
+the head only as often as costs a twentieth of the time. For the same reason what a worker runs is counted from its oldest job on.
 """
 
 from collections import Counter
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from operator import itemgetter
 
 SLOW_SECONDS = 0.010
@@ -18,6 +19,7 @@ SLOW_SECONDS_PER_JOB = 0.000_030
 MOST_SECONDS_BETWEEN_RESCANS = 10.0
 SLOW_IN_A_ROW = 3  # one slow claim is a cold plan or a busy machine; dead rows are in the way of every claim
 LEAST_ROWS = 8
+UNDER_WAY = timedelta(seconds=5)
 _LANE = itemgetter(0)
 
 
@@ -31,6 +33,11 @@ class Reach:
         self.cut_short = False  # whether the last claim may have left jobs that it was to take
         self._from_head = True
         self._slow = 0
+        self.busy_since: datetime | None = None  # the worker runs nothing that it claimed before
+
+    def is_busy_since(self, moment: datetime) -> None:
+        """What it runs was claimed then or later, as a claim has just seen. Another one under way may have begun before."""
+        self.busy_since = moment - UNDER_WAY
 
     def from_head(self) -> None:
         """Something was put back at an old turn: the next claim looks from the head."""

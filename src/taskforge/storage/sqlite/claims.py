@@ -28,7 +28,9 @@ def claim(transaction: Transaction, wish: Claim) -> tuple[list[Claimed], float |
     reach = _reach(transaction, wish.incarnation)
     if not reach.lanes or wish.limit <= 0:
         return [], None
-    return Claimer(transaction, reach, wish.limit).claim()
+    running = transaction.execute(sql("running_of"), (wish.incarnation.bytes,)).fetchone()[0]
+    room = reach.slots + min(wish.reporting, 2 * reach.slots) - running
+    return Claimer(transaction, reach, min(wish.limit, room)).claim() if room > 0 else ([], None)
 
 
 def _reach(transaction: Transaction, incarnation: UUID) -> Reach:

@@ -23,6 +23,7 @@ class Reach(msgspec.Struct, frozen=True):
     """A worker, the lanes it may take, best tier first, and their numbers as statements want them."""
 
     taker: Taker
+    slots: int
     lanes: tuple[OpenLane, ...]
     numbers: str
     shaped: tuple[OpenLane, ...]  # one lane of each queue whose rate limit asks whether something waits
@@ -77,10 +78,11 @@ class Keeper:
         catalog = self.current()
         reach = self._reaches.get(incarnation)
         if reach is None:
-            taker = codec.taker(self._connection.execute(_TAKER, (incarnation.bytes,)).fetchone())
+            *columns, slots = self._connection.execute(_TAKER, (incarnation.bytes,)).fetchone()
+            taker = codec.taker(columns)
             lanes = catalog.open_lanes(taker)
             shaped = {lane.queue: lane for lane in lanes if isinstance(lane.settings.bucket, LeakyBucket)}
-            reach = Reach(taker, lanes, codec.json([lane.number for lane in lanes]), tuple(shaped.values()))
+            reach = Reach(taker, slots, lanes, codec.json([lane.number for lane in lanes]), tuple(shaped.values()))
             self._reaches[incarnation] = reach
         return reach
 
@@ -105,7 +107,6 @@ _ASSIGNMENTS = """
 select q.id, a.worker, a.project, a.weight, a.is_active, a.created_at, a.updated_at
 from assignments a join queues q on q.number = a.queue
 """
-_ALL_TAKERS = """
-select id, incarnation, project, worker_type, role, capabilities, queues, types, drain_mode, healthy from workers
-"""
-_TAKER = f"{_ALL_TAKERS} where incarnation = ?"
+_COLUMNS = "id, incarnation, project, worker_type, role, capabilities, queues, types, drain_mode, healthy"
+_ALL_TAKERS = f"select {_COLUMNS} from workers"
+_TAKER = f"select {_COLUMNS}, coalesce(wished_slots, max_concurrent_jobs) from workers where incarnation = ?"

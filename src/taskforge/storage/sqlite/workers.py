@@ -114,7 +114,7 @@ def deregister(
     if expected_mark is not None:
         for project, name, identity in known:
             check_same(f"worker {name!r}", expected_mark, _latest(transaction, project, identity).mark)
-    busy = transaction.execute("select count(*) from running where worker = ?", (incarnation.bytes,)).fetchone()[0]
+    busy = transaction.execute(sql("running_of"), (incarnation.bytes,)).fetchone()[0]
     if busy and not died:
         raise Conflict(f"worker incarnation {incarnation} still runs {busy} jobs; drain it first")
     within = None if projects is None else codec.json(list(projects))

@@ -176,6 +176,7 @@ create table taskforge.running (
     misfit_at timestamptz,
     cancel_reason text
 ) with (fillfactor = 80);
+create index running_worker on taskforge.running (worker, claimed_at);
 create index running_cancel on taskforge.running (worker) where cancel_requested;
 create index running_gate on taskforge.running (gate) where gate is not null;
 
@@ -391,6 +392,28 @@ create function taskforge.running_behind(queue int) returns int language plpgsql
 begin
     perform from taskforge.gates g where g.queue = running_behind.queue for update skip locked;
     return case when found then (select count(*) from taskforge.running r where r.gate = running_behind.queue) end;
+end
+$function$;
+
+-- How many jobs a worker may take: its slots, and those that it says have ended and are being reported, less what it runs. Its row is held
+-- until the transaction ends: claims of one worker count one after the other, and whoever deregisters it waits for them, or they for him.
+-- Of two that are there at once the one that comes later sees what the other did, because each statement here has a snapshot of its own.
+-- `since`: what it runs was claimed then or later, so that nothing older is looked at, of which an idle transaction may keep very much.
+create function taskforge.take_room(
+    incarnation uuid, asked_at timestamptz, reported int, since timestamptz, out room int, out busy_since timestamptz
+) language plpgsql as $function$
+declare
+    slots int;
+begin
+    select coalesce(w.wished_slots, w.max_concurrent_jobs) into slots from taskforge.workers w
+    where w.incarnation = take_room.incarnation and w.lease_until > asked_at and w.left_at is null for no key update;
+    if not found then
+        room := 0;
+        return;
+    end if;
+    select slots + least(reported, 2 * slots) - count(*), min(r.claimed_at) into room, busy_since from taskforge.running r
+    where r.worker = take_room.incarnation and r.claimed_at >= coalesce(since, '-infinity');
+    room := greatest(0, room);
 end
 $function$;
 

@@ -1,7 +1,8 @@
 -- Claim: take up to $4 jobs from the lanes given, by tier (queue priority, then job priority) and turn, and put them in running.
 -- $1 incarnation · $2 catalog version the caller remembers · $3 now (tests) · $4 limit · $5 worker id (for skips) · $6 batch · then one entry
 -- for each lane: $7 number · $8 tier · $9 seek past this turn · $10 look at this many · $11 timeout · $12 heartbeat timeout · $13 gate ·
--- $14 how many its gate lets through · $15 queue · $16 how many of the queue may run at once, where this statement is to see to that
+-- $14 how many its gate lets through · $15 queue · $16 how many of the queue may run at once, where this statement is to see to that ·
+-- and $17 how many of the worker's jobs have ended and are being reported · $18 since when it runs what it runs, or null
 -- Nothing is taken when the caller's lease is over or its memory of the catalog is stale; the caller asks why only then.
 -- `chosen` is put in from claim_one.sql or claim_many.sql.
 -- `ctid = any(array(…))` and the lateral subqueries pin the plan to index and tid scans: as joins they become hash joins that walk every
@@ -24,8 +25,14 @@ lane as materialized (
       and exists (select from taskforge.workers where incarnation = $1 and lease_until > (select now from clock))
 ),
 $chosen,
+-- Only where there is something to take: whoever finds nothing writes nothing and holds nobody up.
+holder as materialized (
+    select r.room, r.busy_since
+    from (select) one cross join lateral taskforge.take_room($1, (select now from clock), $17, $18) r
+    where exists (select from chosen)
+),
 moved as (
-    delete from taskforge.ready where ctid = any (array(select place from chosen)) returning *
+    delete from taskforge.ready where ctid = any (array(select place from chosen limit coalesce((select room from holder), 0))) returning *
 ),
 facts as materialized (
     select id, payload, deadline, timeout_seconds, tags, trace from taskforge.jobs
@@ -48,5 +55,6 @@ placed as (
 )
 select fence, lane, attempt + 1 as attempt, max_attempts, crashes, payload, timeout_seconds, beat as beat_seconds, tags, trace, turn,
     date_part('epoch', deadline - now)::float8 as deadline_seconds,
-    greatest(0, date_part('epoch', now) - turn / 1e6::float8)::float8 as waited_seconds
+    greatest(0, date_part('epoch', now) - turn / 1e6::float8)::float8 as waited_seconds,
+    (select coalesce(busy_since, (select now from clock)) from holder) as busy_since
 from known

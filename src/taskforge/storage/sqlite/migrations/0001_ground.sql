@@ -185,6 +185,7 @@ create table running (
     cancel_reason text,
     skipped text
 ) strict, without rowid;
+create index running_worker on running (worker);
 create index running_cancel on running (worker) where cancel_requested;
 create index running_gate on running (gate) where gate is not null;
 
