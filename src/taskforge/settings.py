@@ -47,6 +47,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     lease_seconds: float = 15.0
     # How often a worker renews its lease and reports its health
     heartbeat_seconds: float = 5.0
+    # After how much silence a worker is shown as unhealthy, shorter than lease_seconds; 0 is two thirds of each worker's lease
+    worker_heartbeat_timeout_seconds: float = 0.0
     # How often an idle worker looks for jobs when no wake-up comes
     poll_seconds: float = 1.0
     # How long a stopping worker waits for running jobs before it hands them back
@@ -73,6 +75,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     audit_days: float = 365.0
     # How long finished jobs are kept where their queue does not say
     retention_days: float = 7.0
+
+    @property
+    def silence_seconds(self) -> float | None:
+        """After which a worker is unhealthy; None: after two thirds of its lease."""
+        seconds = self.worker_heartbeat_timeout_seconds
+        if seconds >= self.lease_seconds:
+            problem = f"is {seconds:g}, and lease_seconds is {self.lease_seconds:g}"
+            raise Invalid("worker_heartbeat_timeout_seconds", problem, "make it shorter than the lease, or 0 for two thirds of it")
+        return seconds or None
 
     @property
     def is_secure(self) -> bool:
@@ -259,6 +270,7 @@ _CHECKS: dict[str, Any] = {
     "pool_size": lambda field, value: rules.integer(field, value, 2, 1_000),
     "lease_seconds": _seconds(0.5, 3_600),
     "heartbeat_seconds": _seconds(0.1, 600),
+    "worker_heartbeat_timeout_seconds": _seconds(0, 3_600),
     "poll_seconds": _seconds(0.01, 600),
     "grace_seconds": _seconds(0, 86_400),
     "upkeep_seconds": _seconds(0.01, 60),

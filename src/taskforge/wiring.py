@@ -28,7 +28,12 @@ def make_engine(settings: Settings, *, walled: bool = False) -> Engine:
     if scheme == "sqlite":
         from taskforge.storage.sqlite.engine import SqliteEngine
 
-        return SqliteEngine(sqlite_path(settings.url), durable=settings.durable, project=settings.project)
+        return SqliteEngine(
+            sqlite_path(settings.url),
+            durable=settings.durable,
+            project=settings.project,
+            heartbeat_timeout_seconds=settings.silence_seconds,
+        )
     if scheme in ("postgresql", "postgres"):
         try:
             from taskforge.storage.postgres.engine import PostgresEngine
@@ -41,6 +46,7 @@ def make_engine(settings: Settings, *, walled: bool = False) -> Engine:
             pool_size=settings.pool_size,
             project=settings.project,
             walled=walled,
+            heartbeat_timeout_seconds=settings.silence_seconds,
         )
     if scheme in ("http", "https"):
         try:

@@ -71,7 +71,7 @@ class History:
 
 async def finish_everything(engine: Engine) -> None:
     """What the dead left behind is rescued and done: nothing is stuck."""
-    worker = await engine.register(1, NewWorker(name="undertaker"), 60)
+    worker = await engine.register(1, NewWorker(name="undertaker", max_concurrent_jobs=1_000), 60)
     async with asyncio.timeout(60):
         while True:
             lapsed = await engine.lapsed(500)
@@ -192,7 +192,7 @@ class Load:
         while not self.over.is_set():
             try:
                 if incarnation is None:
-                    incarnation = (await self._engine.register(1, NewWorker(name=name), 2.0)).incarnation
+                    incarnation = (await self._engine.register(1, NewWorker(name=name, max_concurrent_jobs=1_000), 2.0)).incarnation
                 claimed = await self._engine.claim(Claim(incarnation, 5))
                 # What need not be on disk is written beside what must be, over the same connections.
                 await self._engine.beat([Beat(fence=one.fence, progress=0.5) for one in claimed])

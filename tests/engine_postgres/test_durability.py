@@ -32,7 +32,7 @@ async def test_what_need_not_wait_for_the_disk_leaves_its_connection_as_it_was(s
         return await single.value("select current_setting('synchronous_commit')") == "on"
 
     await single.insert(1, [new_job("emails", "send", number) for number in range(2)])
-    worker = await single.register(1, NewWorker(name="w"), 60)
+    worker = await single.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 60)
     first, second = await single.claim(Claim(worker.incarnation, 2))
     await single.beat([Beat(fence=first.fence, progress=0.5)])
     assert await waits(), "after a beat"

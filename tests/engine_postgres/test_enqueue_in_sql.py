@@ -86,7 +86,7 @@ async def call(connection: asyncpg.Connection, schema: str, arguments: str) -> U
 
 
 async def test_the_function_makes_a_job_like_any_other(engine: PostgresEngine, connection: asyncpg.Connection, schema: str) -> None:
-    worker = await engine.register(1, NewWorker(name="w"), 60)
+    worker = await engine.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 60)
     assert await engine.claim(Claim(worker.incarnation, 1)) == []
     everything = """'emails', 'send', '{"a": 1}', priority => 3, max_attempts => 7, tags => array['x', 'y'], unique_key => 'u',
         timeout_seconds => 5, deadline => now() + interval '1 hour', expires_at => now() + interval '2 hours'"""

@@ -48,7 +48,7 @@ async def test_a_line_that_comes_while_its_job_ends_is_reported_lost(
     """The end is not committed yet: the line waits for it, and does not land behind it."""
     [inserted] = await engine.insert(1, [new_job("emails", "send")])
     assert isinstance(inserted, Inserted)
-    worker = await engine.register(1, NewWorker(name="w"), 60)
+    worker = await engine.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 60)
     [claimed] = await engine.claim(Claim(worker.incarnation, 1))
     await engine.log([NewLine(claimed.fence, Level.INFO, "in time")])
     async with connection.transaction():
@@ -67,14 +67,14 @@ async def test_a_skipped_job_that_was_run_meanwhile_is_not_failed_for_it(
 ) -> None:
     [inserted] = await engine.insert(1, [new_job("emails", "send")])
     assert isinstance(inserted, Inserted)
-    skips = await engine.register(1, NewWorker(name="skips"), 60)
+    skips = await engine.register(1, NewWorker(name="skips", max_concurrent_jobs=1_000), 60)
     [claimed] = await engine.claim(Claim(skips.incarnation, 1))
     assert await engine.finish([Finish(claimed.fence, Skip("not mine"))]) == []
     change = engine.change_standing
 
     async def run_first(*arguments: Any) -> Any:
         monkeypatch.undo()
-        runs = await engine.register(1, NewWorker(name="runs"), 60)
+        runs = await engine.register(1, NewWorker(name="runs", max_concurrent_jobs=1_000), 60)
         [again] = await engine.claim(Claim(runs.incarnation, 1))
         assert await engine.finish([Finish(again.fence, Retry(60.0, ERROR))]) == []
         return await change(*arguments)
@@ -89,7 +89,7 @@ async def test_a_job_that_was_handed_back_is_taken_next_though_claims_look_furth
 ) -> None:
     """Slow claims seek past the turns that they took before; what goes back to one of these must not wait until they look again."""
     await engine.insert(1, [new_job("emails", "send", number) for number in range(10)])
-    worker = await engine.register(1, NewWorker(name="w"), 60)
+    worker = await engine.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 60)
     each_takes_a_second = SimpleNamespace(monotonic=itertools.count(100.0).__next__)
     monkeypatch.setattr("taskforge.storage.postgres.claimer.time", each_takes_a_second)
     taken = [job for _ in range(SLOW_IN_A_ROW + 1) for job in await engine.claim(Claim(worker.incarnation, 1))]
@@ -104,7 +104,7 @@ async def test_a_queue_is_deleted_later_while_somebody_holds_what_runs_and_stops
     monkeypatch.setattr(registrar, "LOCK_TRIES", 4)
     idle = await engine.change_queue(1, CreateQueue(name="idle"))
     await engine.insert(1, [new_job("emails", "send", number) for number in range(20)])
-    worker = await engine.register(1, NewWorker(name="w"), 60)
+    worker = await engine.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 60)
     async with connection.transaction():
         await connection.execute(f"update {schema}.running set attempt = attempt where false")  # a process that stands still here
         deleting = asyncio.create_task(engine.change_queue(1, DeleteQueue(queue=idle.id)))

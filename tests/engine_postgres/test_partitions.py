@@ -25,7 +25,7 @@ async def test_old_partitions_go_whole_and_survivors_stay(postgres_url: str, sch
     try:
         await partitions.make_ahead(engine, now)
         await engine.change_queue(1, CreateQueue(name="emails"))
-        worker = await engine.register(1, NewWorker(name="w"), 40 * 86_400)
+        worker = await engine.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 40 * 86_400)
         done, pending = [
             answer.job for answer in await engine.insert(1, [new_job("emails", "a", tags=["t"]), new_job("emails", "b")])
         ]
@@ -110,6 +110,6 @@ async def test_a_job_that_is_retried_before_its_partition_goes_survives(aged: Ag
     monkeypatch.setattr(partitions, "_survivors", look_and_retry)
     assert await aged.later(days=20) == 2
     assert (seen, await aged.has_partition(), await aged.left()) == ([set(), {aged.jobs[1]}], False, aged.jobs[1:2])
-    worker = await aged.engine.register(1, NewWorker(name="w"), 60)
+    worker = await aged.engine.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 60)
     [claimed] = await aged.engine.claim(Claim(worker.incarnation, 2))
     assert claimed.payload == b"1"

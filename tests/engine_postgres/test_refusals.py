@@ -38,7 +38,7 @@ async def test_whatever_it_refuses_is_unavailable_and_serves_again(
     await engine.open()
     try:
         await engine.change_queue(1, CreateQueue(name="default"))
-        worker = await engine.register(1, NewWorker(name="w"), 60)
+        worker = await engine.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 60)
         calls = [
             lambda: engine.insert(1, [new_job("default", "work")]),
             lambda: engine.claim(Claim(worker.incarnation, 5)),

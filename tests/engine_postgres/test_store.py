@@ -65,7 +65,7 @@ async def forgetful(postgres_url: str, schema: str) -> AsyncIterator[Forgetful]:
 
 async def test_a_claim_whose_answer_was_lost_is_answered_by_the_next(forgetful: Forgetful) -> None:
     await forgetful.insert(1, [new_job("emails", "send", number) for number in range(3)])
-    worker = await forgetful.register(1, NewWorker(name="w"), 60)
+    worker = await forgetful.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 60)
     assert len(await forgetful.claim(Claim(worker.incarnation, 1))) == 1
     forgetful.deaf = True
     with pytest.raises(StoreUnavailable):
@@ -83,7 +83,7 @@ async def test_a_claim_whose_commit_was_lost_is_answered_by_the_next(
 ) -> None:
     await engine.change_queue(1, CreateQueue(name="slow", settings=QueueSettings(rate_limit=6000)))
     await engine.insert(1, [new_job("slow", "send", number) for number in range(3)])
-    worker = await engine.register(1, NewWorker(name="w"), 60)
+    worker = await engine.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 60)
     assert len(await engine.claim(Claim(worker.incarnation, 1))) == 1
     whole = engine.transaction
 
@@ -107,7 +107,7 @@ async def test_what_a_claim_took_before_it_was_cancelled_is_given_to_the_next(
     """A claim over uneven lanes takes several times; here it is cancelled when the first of them is through."""
     await engine.insert(1, [new_job("emails", f"rare-{number}") for number in range(4)])
     await engine.insert(1, [new_job("emails", "send", number) for number in range(40)])
-    worker = await engine.register(1, NewWorker(name="w"), 60)
+    worker = await engine.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 60)
     once, taken = engine._claim_all, []
 
     async def cancelled(*arguments: Any) -> Any:
@@ -129,7 +129,7 @@ async def test_what_a_claim_took_before_it_was_cancelled_is_given_to_the_next(
 @pytest.mark.parametrize("shut", ["paused", "draining"])
 async def test_a_lost_claim_is_answered_though_the_worker_could_not_take_its_jobs_now(forgetful: Forgetful, shut: str) -> None:
     await forgetful.insert(1, [new_job("emails", "send", number) for number in range(2)])
-    worker = await forgetful.register(1, NewWorker(name="w"), 60)
+    worker = await forgetful.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 60)
     assert len(await forgetful.claim(Claim(worker.incarnation, 1))) == 1
     forgetful.deaf = True
     with pytest.raises(StoreUnavailable):
@@ -147,7 +147,7 @@ async def test_a_lost_claim_is_answered_though_the_worker_could_not_take_its_job
 
 async def test_a_batch_that_was_not_found_yet_stays_in_doubt_when_another_is(engine: PostgresEngine) -> None:
     await engine.insert(1, [new_job("emails", "send", number) for number in range(2)])
-    worker = await engine.register(1, NewWorker(name="w"), 60)
+    worker = await engine.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 60)
     [job] = await engine.claim(Claim(worker.incarnation, 1))
     batch = await engine.value("select batch from taskforge.running")
     engine._doubts[worker.incarnation] = {batch: time.monotonic(), batch + 100: time.monotonic()}
@@ -172,7 +172,7 @@ async def test_a_worker_that_drains_while_its_state_is_read_gets_nothing_more(
     engine: PostgresEngine, postgres_url: str, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await engine.insert(1, [new_job("emails", "send", number) for number in range(3)])
-    worker = await engine.register(1, NewWorker(name="w"), 60)
+    worker = await engine.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 60)
     await engine.catalog()
     has_read, may_go_on, whole = asyncio.Event(), asyncio.Event(), engine.connection
 
@@ -213,7 +213,7 @@ async def test_behind_a_pooler_everything_works_by_polling(postgres_url: str, sc
         rung = asyncio.Event()
         engine.on_work(rung.set)
         await engine.insert(1, [new_job("emails", "send", unique_key="k", at=0.0)])
-        worker = await engine.register(1, NewWorker(name="w"), 60)
+        worker = await engine.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 60)
         [claimed] = await engine.claim(Claim(worker.incarnation, 5))
         assert await engine.finish([Finish(claimed.fence, Succeed(b"1"))]) == []
         connection = await asyncpg.connect(postgres_url)
@@ -259,7 +259,7 @@ async def test_others_hear_of_room_under_a_limit_also_from_one_that_stops(
     engine: PostgresEngine, postgres_url: str, schema: str, stops: bool
 ) -> None:
     await engine.change_queue(1, CreateQueue(name="narrow", settings=QueueSettings(max_concurrent_jobs=1)))
-    worker = (await engine.register(1, NewWorker(name="one"), 60)).incarnation
+    worker = (await engine.register(1, NewWorker(name="one", max_concurrent_jobs=1_000), 60)).incarnation
     other = PostgresEngine(postgres_url, schema=schema)
     await other.open()
     rung = asyncio.Event()
@@ -314,7 +314,7 @@ def test_many_lanes_are_asked_for_what_they_lately_gave() -> None:
 @pytest.mark.parametrize("odd", ["a\x00b", "a\udcffb"])
 async def test_text_that_no_column_can_hold_is_refused_in_words(engine: PostgresEngine, odd: str) -> None:
     await engine.insert(1, [new_job("emails", "send")])
-    worker = await engine.register(1, NewWorker(name="w"), 60)
+    worker = await engine.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 60)
     [job] = await engine.claim(Claim(worker.incarnation, 1))
     with pytest.raises(Invalid, match="use valid Unicode text without NUL"):
         await engine.finish([Finish(job.fence, Cancel(odd))])

@@ -36,7 +36,7 @@ async def main():
     await engine.open()
     if not await engine.queues([1]):
         await engine.change_queue(1, CreateQueue(name="default"))
-    worker = await engine.register(1, NewWorker(name="w"), 60)
+    worker = await engine.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 60)
 
     async def caller():
         while True:
@@ -158,7 +158,7 @@ async def main():
     await engine.open()
     if not await engine.queues([1]):
         await engine.change_queue(1, CreateQueue(name="default"))
-    worker = await engine.register(1, NewWorker(name="one"), 60)
+    worker = await engine.register(1, NewWorker(name="one", max_concurrent_jobs=1_000), 60)
     if sys.argv[4] == "standing":
         assert not await engine.claim(Claim(worker.incarnation, 1, standing=True))
     os.write(1, b"ready\\n")

@@ -30,7 +30,9 @@ async def _payloads(engine: SqliteEngine, claim: Claim) -> list[bytes]:
 
 
 async def test_the_next_jobs_are_taken_with_their_insert(engine: SqliteEngine) -> None:
-    first, second = [(await engine.register(1, NewWorker(name=name), 60)).incarnation for name in ("first", "second")]
+    first, second = [
+        (await engine.register(1, NewWorker(name=name, max_concurrent_jobs=1_000), 60)).incarnation for name in ("first", "second")
+    ]
     assert await engine.claim(Claim(first, 2, standing=True)) == []
     await _insert(engine, 3)
     assert (await engine.stats([1]))[0].processing == 2
@@ -41,7 +43,7 @@ async def test_the_next_jobs_are_taken_with_their_insert(engine: SqliteEngine) -
 
 
 async def test_one_that_got_less_goes_on_standing_for_the_rest(engine: SqliteEngine) -> None:
-    worker = (await engine.register(1, NewWorker(name="one"), 60)).incarnation
+    worker = (await engine.register(1, NewWorker(name="one", max_concurrent_jobs=1_000), 60)).incarnation
     await _insert(engine, 1)
     assert await _payloads(engine, Claim(worker, 3, standing=True)) == [b"0"]
     await _insert(engine, 5)
@@ -50,7 +52,7 @@ async def test_one_that_got_less_goes_on_standing_for_the_rest(engine: SqliteEng
 
 
 async def test_limit_0_ends_it_and_brings_what_it_has(engine: SqliteEngine) -> None:
-    worker = (await engine.register(1, NewWorker(name="one"), 60)).incarnation
+    worker = (await engine.register(1, NewWorker(name="one", max_concurrent_jobs=1_000), 60)).incarnation
     assert await engine.claim(Claim(worker, 2, standing=True)) == []
     assert await engine.claim(Claim(worker, 0)) == []
     await _insert(engine, 1)
@@ -59,7 +61,7 @@ async def test_limit_0_ends_it_and_brings_what_it_has(engine: SqliteEngine) -> N
 
 
 async def test_a_lease_that_is_over_spoils_no_insert(engine: SqliteEngine) -> None:
-    worker = (await engine.register(1, NewWorker(name="late"), 0.2)).incarnation
+    worker = (await engine.register(1, NewWorker(name="late", max_concurrent_jobs=1_000), 0.2)).incarnation
     assert await engine.claim(Claim(worker, 2, standing=True)) == []
     await asyncio.sleep(0.3)
     await _insert(engine, 2)
@@ -125,7 +127,7 @@ async def test_what_another_process_finds_is_on_disk_before_its_caller_hears_of_
     engine: SqliteEngine, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The key of a job that this process is still forcing to disk: the other one answers by it, but not before."""
-    worker = (await engine.register(1, NewWorker(name="one"), 60)).incarnation
+    worker = (await engine.register(1, NewWorker(name="one", max_concurrent_jobs=1_000), 60)).incarnation
     assert await engine.claim(Claim(worker, 1, standing=True)) == []
     other = SqliteEngine(path)
     await other.open()
@@ -155,7 +157,7 @@ async def test_a_store_behind_a_link_is_forced_where_it_lies(tmp_path: Path, mon
     await engine.open()
     try:
         await engine.change_queue(1, CreateQueue(name="default"))
-        worker = (await engine.register(1, NewWorker(name="one"), 60)).incarnation
+        worker = (await engine.register(1, NewWorker(name="one", max_concurrent_jobs=1_000), 60)).incarnation
         monkeypatch.chdir(tmp_path)
         for _ in range(2):
             assert await engine.claim(Claim(worker, 1, standing=True)) == []
@@ -168,7 +170,7 @@ async def test_a_store_behind_a_link_is_forced_where_it_lies(tmp_path: Path, mon
 async def test_a_disk_that_fails_then_acknowledges_nothing_and_what_follows_is_durable(
     engine: SqliteEngine, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worker = (await engine.register(1, NewWorker(name="one"), 60)).incarnation
+    worker = (await engine.register(1, NewWorker(name="one", max_concurrent_jobs=1_000), 60)).incarnation
     assert await engine.claim(Claim(worker, 1, standing=True)) == []
     await engine.stats([1])  # a reader keeps the log open
     Disk(monkeypatch).go_on(fails=True)
@@ -188,7 +190,7 @@ async def test_after_a_connection_is_lost_under_a_standing_claim_the_next_insert
     engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The new connection has no log yet that could be forced by hand: its commit has to do it."""
-    worker = (await engine.register(1, NewWorker(name="one"), 60)).incarnation
+    worker = (await engine.register(1, NewWorker(name="one", max_concurrent_jobs=1_000), 60)).incarnation
     await _insert(engine, 1)
     assert await _payloads(engine, Claim(worker, 1)) == [b"0"]
     assert await engine.claim(Claim(worker, 1, standing=True)) == []
@@ -242,7 +244,7 @@ async def _asked_meanwhile(
     engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Claim, Held, "asyncio.Future[None]", "asyncio.Future[list[Claimed]]"]:
     """A worker's standing claim is taken up by an insert that does not end yet, and the worker asks for what it got."""
-    worker = (await engine.register(1, NewWorker(name="one"), 60)).incarnation
+    worker = (await engine.register(1, NewWorker(name="one", max_concurrent_jobs=1_000), 60)).incarnation
     assert await engine.claim(Claim(worker, 2, standing=True)) == []
     held = Held(engine, monkeypatch)
     inserting = asyncio.ensure_future(_insert(engine, 1))

@@ -40,7 +40,7 @@ async def main():
     await engine.open()
     woken = asyncio.Event()
     stop = engine.on_work(woken.set)
-    worker = await engine.register(1, NewWorker(name="other"), 60)
+    worker = await engine.register(1, NewWorker(name="other", max_concurrent_jobs=1_000), 60)
     # The first look at the file, and whatever this process wrote itself, are no news.
     await asyncio.sleep(1.2)
     woken.clear()
@@ -177,7 +177,7 @@ async def test_two_processes_write_side_by_side(engine: SqliteEngine, path: Path
     others = [child(program, path, f"kind-{number}") for number in range(2)]
     for other in others:
         assert await asyncio.to_thread(other.line) == "open"
-    worker = await engine.register(1, NewWorker(name="w"), 60)
+    worker = await engine.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 60)
     taken: list[object] = []
     async with asyncio.timeout(60):
         while len(taken) < 200:

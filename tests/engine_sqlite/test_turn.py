@@ -81,7 +81,9 @@ async def test_who_is_frozen_in_the_queue_stops_nobody(path: Path, engine: Sqlit
 
 
 async def test_a_renewal_that_was_asked_for_in_time_counts_however_long_the_file_is_busy(path: Path, engine: SqliteEngine) -> None:
-    punctual, left = [await engine.register(1, NewWorker(name=name), 0.5) for name in ("punctual", "left")]
+    punctual, left = [
+        await engine.register(1, NewWorker(name=name, max_concurrent_jobs=1_000), 0.5) for name in ("punctual", "left")
+    ]
     other = connection.connect_writer(path, durable=True, make=True)
     other.execute("begin immediate")
     leaving = asyncio.ensure_future(engine.deregister(left.incarnation))

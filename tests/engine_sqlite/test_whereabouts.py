@@ -55,7 +55,7 @@ async def test_nothing_is_acknowledged_into_files_that_are_gone(used: SqliteEngi
 
 async def test_a_claim_of_a_job_in_a_file_that_is_gone_is_none(used: SqliteEngine, tmp_path: Path) -> None:
     """Also one that stands for the next insert, and would be answered before that is on disk."""
-    worker = await used.register(1, NewWorker(name="w"), 60)
+    worker = await used.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 60)
     await used.claim(Claim(worker.incarnation, 5, standing=True))
     for end in ENDS:
         (tmp_path / f"jobs.db{end}").unlink()

@@ -70,7 +70,7 @@ async def test_what_waits_together_shares_one_commit(engine: SqliteEngine) -> No
     # Joined into one batch, they still stand in the order in which they were asked for.
     jobs = await engine.get([1], ids)
     assert [bytes(job.payload or b"") for job in jobs] == [str(number).encode() for number in range(64)]
-    worker = await engine.register(1, NewWorker(name="w"), 60)
+    worker = await engine.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 60)
     assert [claimed.payload for claimed in await engine.claim(Claim(worker.incarnation, 64))] == [
         str(number).encode() for number in range(64)
     ]
@@ -107,7 +107,7 @@ async def test_what_failed_half_way_leaves_nothing_in_the_file_or_in_memory(engi
     with pytest.raises(ValueError, match="half way"):
         await failing
     [answer] = await following
-    worker = await engine.register(1, NewWorker(name="w"), 60)
+    worker = await engine.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 60)
     [claimed] = await engine.claim(Claim(worker.incarnation, 1))
     assert isinstance(answer, Inserted)
     assert claimed.job_type == "new kind"
@@ -117,7 +117,7 @@ async def test_a_version_that_never_was_does_not_hide_what_another_process_chang
     """A call raises the catalog's version and fails; the other process's change then gets the same number."""
     [queue] = await engine.queues([1])
     await engine.insert(1, [new_job("default", "work")])
-    worker = await engine.register(1, NewWorker(name="w"), 60)
+    worker = await engine.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 60)
 
     def spoilt(transaction: Transaction) -> None:
         transaction.keeper.lane((queue.number, "new kind", 0, ""))
@@ -147,7 +147,7 @@ async def test_one_spoilt_insert_among_joined_ones_fails_alone(engine: SqliteEng
 
 
 async def test_a_caller_that_gave_up_before_its_turn_gets_no_work_done(engine: SqliteEngine) -> None:
-    worker = await engine.register(1, NewWorker(name="w"), 60)
+    worker = await engine.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 60)
     await engine.insert(1, [new_job("default", "work")])
     held = Held(engine)
     [task] = await begin(engine.claim(Claim(worker.incarnation, 1)))
@@ -159,7 +159,7 @@ async def test_a_caller_that_gave_up_before_its_turn_gets_no_work_done(engine: S
 
 
 async def test_a_finish_and_a_claim_side_by_side_share_a_commit_and_fail_apart(engine: SqliteEngine) -> None:
-    worker = await engine.register(1, NewWorker(name="w"), 60)
+    worker = await engine.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 60)
     await engine.insert(1, [new_job("default", "work")] * 2)
     [first] = await engine.claim(Claim(worker.incarnation, 1))
     sizes = commits(engine)

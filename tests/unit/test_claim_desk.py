@@ -37,7 +37,7 @@ class Desk:
         return lambda: None
 
     async def claim(self) -> list[Claimed]:
-        return await self.desk.claim(self._worker, "kind", 1, 30.0, self._take)
+        return await self.desk.claim(Claim(self._worker, 1, remote=True), "kind", 30.0, self._take)
 
     async def insert(self) -> UUID:
         [inserted] = await self.engine.insert(1, [new_job("default", "work")])

@@ -198,7 +198,7 @@ async def _crash(crew: Crew, engine: Engine, count: int) -> None:
     """A worker takes so many jobs and dies."""
     crew.forge.queue("default", retry_delay_seconds=0)
     source = remote_source(engine) or EngineSource(engine, 1)
-    registered = await source.register(NewWorker(name="doomed"), 60)
+    registered = await source.register(NewWorker(name="doomed", max_concurrent_jobs=1_000), 60)
     claimed: list[Claimed] = []
     async with asyncio.timeout(10):
         while len(claimed) < count:

@@ -209,8 +209,8 @@ class SlowClaims:
     def __init__(self, worker: Any, source: WorkSource) -> None:
         self._worker, self._inner, self.claimed = worker, source, 0
 
-    async def claim(self, incarnation: UUID, limit: int) -> Sequence[Claimed]:
-        jobs = await self._inner.claim(incarnation, limit)
+    async def claim(self, incarnation: UUID, limit: int, reporting: int = 0) -> Sequence[Claimed]:
+        jobs = await self._inner.claim(incarnation, limit, reporting)
         self.claimed += len(jobs)
         self._worker.stop()
         await asyncio.sleep(0.2)

@@ -13,6 +13,7 @@ from litestar.openapi.datastructures import ResponseSpec
 from taskforge.domain.access import Crowded, Forbidden, Throttled, Unauthenticated
 from taskforge.domain.errors import (
     Conflict,
+    Deregistered,
     EventsGone,
     Gone,
     Invalid,
@@ -82,6 +83,7 @@ TABLE: list[tuple[type[Exception], int, str, str]] = [
     (EventsGone, 410, "gone", "Older than what is kept"),
     (KeyTaken, 409, "key-taken", "Idempotency key used for another body"),
     (QueuePaused, 409, "queue-paused", "Queue paused"),
+    (Deregistered, 409, "deregistered", "Deregistered"),
     (LeaseLost, 409, "lease-lost", "Lease lost"),
     (Conflict, 409, "conflict", "Does not fit the present state"),
     (Full, 503, "full", "The server is full"),

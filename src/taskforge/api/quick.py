@@ -53,11 +53,11 @@ _lines = msgspec.json.Decoder(wire.LinesBody)
 _deregister = msgspec.json.Decoder(wire.Deregister)
 
 
-async def register(caller: Caller, _project: str | None, body: bytes, _key: str | None) -> wire.Registered:
+async def register(caller: Caller, project: str | None, body: bytes, _key: str | None) -> wire.Registered:
     given: wire.Register = decoded(_register, body)
     worker = wire.new_worker(given)
     check_worker(worker)
-    made = await caller.backend.desk.register(await caller.project(None), worker, given.lease_seconds)
+    made = await caller.backend.desk.register(await caller.project(project), worker, given.lease_seconds)
     seconds = caller.backend.settings.heartbeat_seconds
     return wire.Registered(
         worker=made.worker,
@@ -75,12 +75,16 @@ async def heartbeat(caller: Caller, _project: str | None, body: bytes, _key: str
     sample = Sample(given.cpu_percent, given.memory_bytes, given.healthy, given.stopping, given.stuck_slots, given.blocking)
     check_sample(sample)
     renewed = await caller.backend.desk.heartbeat(caller.principal, given.incarnation, given.lease_seconds, sample)
-    return wire.HeartbeatAnswer(drain=renewed.drain, cancelled=renewed.cancelled, cancel_reasons=renewed.cancel_reasons)
+    return wire.HeartbeatAnswer(
+        drain=renewed.drain, slots=renewed.slots, cancelled=renewed.cancelled, cancel_reasons=renewed.cancel_reasons
+    )
 
 
 async def claim(caller: Caller, _project: str | None, body: bytes, _key: str | None) -> wire.ClaimAnswer:
     given: wire.ClaimBody = decoded(_claim, body)
-    jobs = await caller.backend.desk.claim(caller.principal, given.incarnation, given.limit, given.wait_seconds, given.held)
+    jobs = await caller.backend.desk.claim(
+        caller.principal, given.incarnation, given.limit, given.wait_seconds, given.held, given.reporting
+    )
     return wire.ClaimAnswer(jobs=tuple(map(wire.wire_job, jobs)))
 
 

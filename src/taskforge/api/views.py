@@ -136,6 +136,9 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     active_jobs: int
     stuck_slots: int
     drain_mode: bool
+    stopping: bool
+    started_as: str
+    started_slots: int
     accepts_jobs: bool
     version: str
     host: str
@@ -337,6 +340,9 @@ def worker_view(worker: Worker, projects: dict[int, str]) -> WorkerView:
         active_jobs=worker.active_jobs,
         stuck_slots=worker.stuck_slots,
         drain_mode=worker.drain_mode,
+        stopping=worker.stopping,
+        started_as=worker.started_as,
+        started_slots=worker.started_slots,
         accepts_jobs=worker.accepts_jobs,
         version=worker.version,
         host=worker.host,

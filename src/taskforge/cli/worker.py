@@ -16,7 +16,7 @@ from taskforge.cli.store import STORE, Store, masked
 from taskforge.cli.terminal import emit
 from taskforge.domain import rules
 from taskforge.sdk.app import TaskForge
-from taskforge.worker.supervisor import REPLACE, supervise
+from taskforge.worker.supervisor import DEREGISTERED, REPLACE, supervise
 
 logger = logging.getLogger("taskforge.cli")
 MOST_SLOTS = MOST_PROCESSES = 1_000
@@ -98,4 +98,5 @@ async def _work(
     if store.json:
         seconds = round(time.monotonic() - service.started, 3)
         emit({"worker": service.worker.name, "jobs": done, "seconds": seconds, "stop_seconds": round(service.stop_took, 3)})
-    return service.leave(REPLACE if service.worker.hangs else 0)
+    status = DEREGISTERED if service.worker.was_deregistered else REPLACE if service.worker.hangs else 0
+    return service.leave(status)

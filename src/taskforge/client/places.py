@@ -98,6 +98,8 @@ def update_worker(change: UpdateWorker) -> list[Request[Worker]]:
     requests: list[Request[Worker]] = []
     headers = _meant(change.expected_mark)
     fields = _given(change, "name", "max_concurrent_jobs", "capabilities")
+    if change.as_started:
+        fields["max_concurrent_jobs"] = None
     if fields or change.drain_mode is None:
         body = msgspec.json.encode(fields)
         requests.append(Request("PATCH", f"/workers/{change.worker}", _read_worker, body=body, headers=headers))

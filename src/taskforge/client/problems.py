@@ -10,6 +10,7 @@ import msgspec
 from taskforge.domain.access import Crowded, Forbidden, Throttled, Unauthenticated
 from taskforge.domain.errors import (
     Conflict,
+    Deregistered,
     EventsGone,
     Gone,
     Invalid,
@@ -91,6 +92,8 @@ def error_in(problem: Problem, status: int, retry_after: float = RETRY_SECONDS) 
             return KeyTaken(str(context.get("key", "")), UUID(context["job"]))
         case "queue-paused" if "queue" in context:
             return QueuePaused(str(context["queue"]))
+        case "deregistered":
+            return Deregistered(detail)
         case "lease-lost":
             return LeaseLost(detail)
         case "stale":

@@ -44,15 +44,21 @@ def heartbeat(incarnation: UUID, lease_seconds: float, sample: Sample) -> Reques
 
     def read(answer: bytes) -> Renewed:
         found = _heartbeat(answer)
-        return Renewed(found.drain, found.cancelled, cancel_reasons=found.cancel_reasons)
+        return Renewed(found.drain, found.cancelled, found.slots, found.cancel_reasons)
 
     # A renewal that takes longer than the lease is none.
     return _call("heartbeat", body, read, seconds=max(1.0, lease_seconds / 3))
 
 
-def claim(incarnation: UUID, limit: int, wait_seconds: float, held: Sequence[UUID] | None) -> Request[list[Claimed]]:
+def claim(
+    incarnation: UUID, limit: int, wait_seconds: float, held: Sequence[UUID] | None, reporting: int = 0
+) -> Request[list[Claimed]]:
     body = wire.ClaimBody(
-        incarnation=incarnation, limit=limit, wait_seconds=wait_seconds, held=None if held is None else tuple(held)
+        incarnation=incarnation,
+        limit=limit,
+        wait_seconds=wait_seconds,
+        held=None if held is None else tuple(held),
+        reporting=reporting,
     )
 
     def read(answer: bytes) -> list[Claimed]:

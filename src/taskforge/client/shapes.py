@@ -148,6 +148,9 @@ class WorkerShape(msgspec.Struct, kw_only=True):
     active_jobs: int
     stuck_slots: int
     drain_mode: bool
+    stopping: bool
+    started_as: str
+    started_slots: int
     version: str
     host: str
     pid: int | None

@@ -79,6 +79,7 @@ class Heartbeat(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 class HeartbeatAnswer(Answer, frozen=True, kw_only=True):
     drain: bool
+    slots: int | None = None  # how many jobs it may run at once, which operators can change
     cancelled: tuple[UUID, ...] = ()
     cancel_reasons: dict[UUID, str] = {}
 
@@ -96,6 +97,7 @@ class ClaimBody(Body, frozen=True, kw_only=True):
     limit: int = 1
     wait_seconds: float = 0.0
     held: tuple[UUID, ...] | None = None
+    reporting: int = 0  # so many of its executions have ended and are being reported: they take no slot
 
 
 class WireJob(Answer, frozen=True, kw_only=True):

@@ -25,11 +25,10 @@ AT_ONCE = 4
 
 
 class Waiter:
-    __slots__ = ("future", "incarnation", "leave", "limit")
+    __slots__ = ("future", "leave", "wish")
 
-    def __init__(self, incarnation: UUID, limit: int, leave: Callable[[], None]) -> None:
-        self.incarnation = incarnation
-        self.limit = limit
+    def __init__(self, wish: Claim, leave: Callable[[], None]) -> None:
+        self.wish = wish
         self.leave = leave  # called once, by whoever takes it out of its group
         self.future: asyncio.Future[list[Claimed]] = asyncio.get_running_loop().create_future()
 
@@ -76,34 +75,34 @@ class ClaimDesk:
         self._heard += 1
         self._work.set()
 
-    async def claim(self, incarnation: UUID, kind: Hashable, limit: int, wait_seconds: float, take: Take) -> list[Claimed]:
+    async def claim(self, wish: Claim, kind: Hashable, wait_seconds: float, take: Take) -> list[Claimed]:
         """Jobs at once, or when some come within that time. A newer claim of the same worker ends an older one that waits.
         Whoever has to wait takes a place, if there is one."""
+        incarnation = wish.incarnation
         self._leave(incarnation, [])
-        if limit == 0:
+        if wish.limit == 0:
             self._newest.pop(incarnation, None)
             return []  # it only wanted to end the older one
         mine = self._newest[incarnation] = object()
         try:
-            return await self._claim(incarnation, kind, limit, wait_seconds, take, mine)
+            return await self._claim(wish, kind, wait_seconds, take, mine)
         finally:
             if self._newest.get(incarnation) is mine:
                 del self._newest[incarnation]
 
-    async def _claim(
-        self, incarnation: UUID, kind: Hashable, limit: int, wait_seconds: float, take: Take, mine: object
-    ) -> list[Claimed]:
+    async def _claim(self, wish: Claim, kind: Hashable, wait_seconds: float, take: Take, mine: object) -> list[Claimed]:
+        incarnation = wish.incarnation
         group = self._groups.setdefault(kind, Group())
         while group.asked_at != self._heard:
             heard = self._heard
-            jobs = await self._ask(incarnation, limit)
+            jobs = await self._ask(wish)
             if jobs or wait_seconds <= 0:
                 return jobs
             group.asked_at = heard
         if wait_seconds <= 0 or self._newest.get(incarnation) is not mine:
             return []  # also when a newer claim came while the store was asked
         group = self._groups.setdefault(kind, group)
-        waiter = group.waiters[incarnation] = Waiter(incarnation, limit, take())
+        waiter = group.waiters[incarnation] = Waiter(wish, take())
         self._places[incarnation] = group
         try:
             async with asyncio.timeout(wait_seconds):
@@ -118,8 +117,8 @@ class ClaimDesk:
                 await self.hand_back(waiter.future.result())
             raise
 
-    async def _ask(self, incarnation: UUID, limit: int) -> list[Claimed]:
-        asking = asyncio.ensure_future(self._engine.claim(Claim(incarnation, limit, remote=True)))
+    async def _ask(self, wish: Claim) -> list[Claimed]:
+        asking = asyncio.ensure_future(self._engine.claim(wish))
         try:
             return await asyncio.shield(asking)
         except asyncio.CancelledError:
@@ -149,7 +148,7 @@ class ClaimDesk:
             while group.waiters:
                 waiter, heard = next(iter(group.waiters.values())), self._heard
                 try:
-                    jobs = await self._ask(waiter.incarnation, waiter.limit)
+                    jobs = await self._ask(waiter.wish)
                 except StoreUnavailable as error:
                     logger.debug("cannot claim for waiting workers, trying again: %s", error)
                     return
@@ -161,10 +160,10 @@ class ClaimDesk:
                 if not jobs:
                     group.asked_at = heard
                     # Should it be this one alone that may not take what is there, another asks next time.
-                    if group.waiters.get(waiter.incarnation) is waiter:
-                        group.waiters[waiter.incarnation] = group.waiters.pop(waiter.incarnation)
+                    if group.waiters.get(waiter.wish.incarnation) is waiter:
+                        group.waiters[waiter.wish.incarnation] = group.waiters.pop(waiter.wish.incarnation)
                     return
-                if group.waiters.get(waiter.incarnation) is waiter and not waiter.future.done():
+                if group.waiters.get(waiter.wish.incarnation) is waiter and not waiter.future.done():
                     self._forget(waiter)
                     waiter.future.set_result(jobs)
                 else:
@@ -179,10 +178,10 @@ class ClaimDesk:
                 waiter.future.set_result(jobs)
 
     def _forget(self, waiter: Waiter) -> None:
-        group = self._places.get(waiter.incarnation)
-        if group is not None and group.waiters.get(waiter.incarnation) is waiter:
-            del group.waiters[waiter.incarnation]
-            del self._places[waiter.incarnation]
+        group = self._places.get(waiter.wish.incarnation)
+        if group is not None and group.waiters.get(waiter.wish.incarnation) is waiter:
+            del group.waiters[waiter.wish.incarnation]
+            del self._places[waiter.wish.incarnation]
             waiter.leave()
 
     def _drop_empty(self) -> None:

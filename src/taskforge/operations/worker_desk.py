@@ -4,6 +4,7 @@ outcome is decided here."""
 import itertools
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext, suppress
 from datetime import timedelta
@@ -30,7 +31,7 @@ from taskforge.operations.completing import Ended, attempt_of, complete
 from taskforge.operations.places import Places
 from taskforge.operations.quotas import Quotas
 from taskforge.operations.tenants import Tenants
-from taskforge.storage.engine import Engine
+from taskforge.storage.engine import Claim, Engine
 
 REMEMBERED_AT_MOST = 200_000
 # What is not remembered is looked up: of jobs that ended by another server, or with their worker, none must be kept for long.
@@ -50,6 +51,7 @@ class Enrolled(msgspec.Struct, frozen=True):
     kind: Hashable
     until: float  # by our clock: not heard of for so long, it is forgotten
     lease_seconds: float | None = None  # None: it registered with another server, or before this one started
+    slots: int | None = None  # None: not heard yet
 
 
 class Given(msgspec.Struct, frozen=True):
@@ -88,6 +90,7 @@ class WorkerDesk:
         self._monotonic = monotonic
         self._enrolled: dict[UUID, Enrolled] = {}
         self._given: dict[UUID, Given] = {}
+        self._holding: Counter[UUID] = Counter()  # how many of those each incarnation holds
         self._assignments: dict[int, tuple[float, frozenset[UUID]]] = {}
         self.claims = ClaimDesk(engine)
 
@@ -105,7 +108,7 @@ class WorkerDesk:
         lease = self._lease(known.lease_seconds if lease_seconds is None else lease_seconds)
         renewed = await self._engine.renew(incarnation, lease, sample)
         named = known.lease_seconds if lease_seconds is None else lease
-        self._remember(msgspec.structs.replace(known, until=self._until(lease), lease_seconds=named))
+        self._remember(msgspec.structs.replace(known, until=self._until(lease), lease_seconds=named, slots=renewed.slots))
         return renewed
 
     async def deregister(self, principal: Principal, incarnation: UUID, *, died: bool = False) -> None:
@@ -120,6 +123,7 @@ class WorkerDesk:
         now = self._monotonic()
         self._enrolled = {key: one for key, one in self._enrolled.items() if one.until > now}
         self._given = {key: one for key, one in self._given.items() if one.until > now and one.incarnation in self._enrolled}
+        self._holding = Counter(one.incarnation for one in self._given.values())
 
     def _until(self, lease_seconds: float) -> float:
         return self._monotonic() + lease_seconds + SILENT_SECONDS
@@ -137,7 +141,9 @@ class WorkerDesk:
             if found is None:
                 raise LeaseLost(f"worker incarnation {incarnation} is not registered; register again")
             until = self._until(self._lease_seconds)
-            known = Enrolled(incarnation, found.id, found.project, _kind(found.project, found), until)
+            known = Enrolled(
+                incarnation, found.id, found.project, _kind(found.project, found), until, slots=found.max_concurrent_jobs
+            )
             self._remember(known)
         if known.project not in principal.projects:
             raise Forbidden(f"worker incarnation {incarnation} is not one that {principal.label} may touch")
@@ -165,25 +171,41 @@ class WorkerDesk:
     # --- Getting jobs ---
 
     async def claim(
-        self, principal: Principal, incarnation: UUID, limit: int, wait_seconds: float, held: Sequence[UUID] | None
+        self,
+        principal: Principal,
+        incarnation: UUID,
+        limit: int,
+        wait_seconds: float,
+        held: Sequence[UUID] | None,
+        reporting: int = 0,
     ) -> list[Claimed]:
         rules.integer("limit", limit, 0, MOST_AT_ONCE)
         rules.number("wait_seconds", wait_seconds, 0, MOST_WAIT_SECONDS)
+        rules.integer("reporting", reporting, 0, 1_000_000)
         worker = await self._enrol(principal, incarnation)
         if held is not None:
             await self._take_back(worker, set(held))
         # Assignments go by identity: whoever has some does not wait with those who have none.
-        alone = worker.identity in await self._assigned(worker.project)
+        # Nor does whoever has no slot left: that it gets nothing must not be taken for there being nothing.
+        is_full = worker.slots is not None and self._holding[incarnation] - reporting >= worker.slots
+        alone = is_full or worker.identity in await self._assigned(worker.project)
         kind, take = (worker.kind, worker.identity if alone else None), partial(self._waiting.take, principal)
-        jobs = await self.claims.claim(incarnation, kind, limit, wait_seconds, take)
+        wish = Claim(incarnation, limit, remote=True, reporting=reporting)
+        jobs = await self.claims.claim(wish, kind, wait_seconds, take)
         for job in jobs:
             self._give(job.fence, incarnation, attempt_of(job), job.policy)
         return jobs
 
     def _give(self, fence: UUID, incarnation: UUID, attempt: Attempt, policy: QueueSettings) -> Given:
+        self._holding[incarnation] += fence not in self._given
         given = self._given[fence] = Given(fence, incarnation, attempt, policy, self._monotonic() + REMEMBERED_SECONDS)
         _drop_oldest(self._given)
         return given
+
+    def _take(self, fence: UUID) -> None:
+        given = self._given.pop(fence, None)
+        if given is not None:
+            self._holding[given.incarnation] -= 1
 
     async def _assigned(self, project: int) -> frozenset[UUID]:
         found = self._assignments.get(project)
@@ -217,7 +239,7 @@ class WorkerDesk:
                 ended[one.fence] = Ended(given.fence, given.attempt, given.policy, one.outcome, one.ran)
         lost += await complete(self._engine, list(ended.values()), self._chance)
         for fence in ended:
-            self._given.pop(fence, None)
+            self._take(fence)
         return lost
 
     async def beat(self, principal: Principal, incarnation: UUID, beats: Sequence[Beat]) -> list[UUID]:
@@ -235,7 +257,7 @@ class WorkerDesk:
     def _lost(self, told: Sequence[Beat] | Sequence[NewLine], held: dict[UUID, Given], lost: Sequence[Lost]) -> list[UUID]:
         """Which of those told of are not the worker's, or by what the store says are not any more."""
         for one in lost:
-            self._given.pop(one.fence, None)
+            self._take(one.fence)
         return [*dict.fromkeys(one.fence for one in told if one.fence not in held), *(one.fence for one in lost)]
 
     def _own(self, worker: Enrolled, fence: UUID) -> Given | None:

@@ -48,7 +48,7 @@ class InlineWorker:
             with job_logging():
                 while claimed_in_all < most or self._executor.busy or self._ended:
                     wanted = min(self._executor.free, most - claimed_in_all)
-                    claimed = await self._source.claim(self._incarnation, wanted) if wanted > 0 else []
+                    claimed = await self._source.claim(self._incarnation, wanted, len(self._ended)) if wanted > 0 else []
                     claimed_in_all += len(claimed)
                     self._executor.add(claimed)
                     if not claimed and not self._executor.busy and not self._ended:

@@ -38,6 +38,7 @@ logger = logging.getLogger("taskforge.worker")
 
 Middleware = Callable[[Context, Callable[[], Awaitable[Any]]], Awaitable[Any]]
 FailureHook = Callable[[Context, BaseException], Any]
+MOST_SLOTS = 1_000
 ISOLATION_SECONDS = 2.0
 CLOSE_SECONDS = 2.0
 HOOK_SECONDS = 10.0
@@ -90,6 +91,28 @@ class Executor:
         self.held_for: Callable[[Running], float] = lambda _: 0.0  # and for which another holds it just now, if one does
         self.freed = asyncio.Event()
         self.done = 0
+
+    @property
+    def slots(self) -> int:
+        return self._slots
+
+    @property
+    def reporting(self) -> int:
+        """How many jobs have ended whose outcomes the store has not taken yet."""
+        return 0 if self._unsettled is None else self._unsettled()
+
+    async def settle(self) -> None:
+        """Until the store has taken all outcomes."""
+        if self._settled is not None:
+            await self._settled()
+
+    def resize(self, slots: int) -> None:
+        """From now on so many run at once. What runs goes on; what has not started and is too much goes back."""
+        self._slots = slots
+        while self._waiting and self.busy > slots:
+            self._complete(Completion(self._waiting.pop(), HandBackOutcome("the worker has fewer slots now")))
+        self.freed.set()
+        self._wake()
 
     @property
     def free(self) -> int:
@@ -198,6 +221,8 @@ class Executor:
                 self._alone = job.fence
                 return job
             return None
+        if len(self.running) >= self._slots:
+            return None  # there were more slots before
         try:
             return self._waiting.popleft() if self._waiting else None
         except IndexError:  # the watchdog took them between the two
@@ -330,7 +355,8 @@ class Executor:
         if handler.kind == "process":
             return await self.children.run(running, handler)
         if self._threads is None:
-            self._threads = ThreadPoolExecutor(self._slots, thread_name_prefix="taskforge")
+            # As many as there may ever be slots: threads are made as they are needed, and slots are counted elsewhere.
+            self._threads = ThreadPoolExecutor(MOST_SLOTS, thread_name_prefix="taskforge")
         call = contextvars.copy_context().run
         arguments = (context_of(running), *arguments) if handler.takes_context else arguments
         future = asyncio.get_running_loop().run_in_executor(self._threads, call, _in_thread, handler.invoke, *arguments)

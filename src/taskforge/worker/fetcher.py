@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import random
+import time
 from collections.abc import Callable
 from uuid import UUID
 
@@ -18,23 +19,38 @@ MOST_AT_ONCE = 1_000
 MANY_SLOTS = 100
 GATHER_SECONDS = 0.003
 ANSWER_SECONDS = 2.0
+HURRY_SECONDS = REPORT_SECONDS = 0.05
 
 
 class Fetcher:
-    def __init__(
-        self, source: WorkSource, executor: Executor, *, slots: int, poll_seconds: float, may_claim: Callable[[], bool]
-    ) -> None:
+    def __init__(self, source: WorkSource, executor: Executor, *, poll_seconds: float, may_claim: Callable[[], bool]) -> None:
         self._source = source
         self._executor = executor
-        self._gather = max(1, min(slots, MOST_AT_ONCE) // 2)
-        # Half of many slots at a time: one half is claimed while the other runs and the one before is reported. On PostgreSQL that
-        # keeps 1.4 cores busy instead of 1.0 and drains a third more; SQLite has one writer, for which it is a seventh more work.
-        self._most = self._gather if source.side_by_side and slots >= MANY_SLOTS else MOST_AT_ONCE
         self._poll_seconds = poll_seconds
         self._may_claim = may_claim
         self._work = asyncio.Event()
         self._patience = Patience()
+        self._claimed_at = float("-inf")
         self.leftover: list[Claimed] = []  # claimed while this was being stopped: to be handed back
+
+    @property
+    def _gather(self) -> int:
+        return max(1, min(self._executor.slots, MOST_AT_ONCE) // 2)
+
+    @property
+    def _most(self) -> int:
+        """Half of many slots at a time: one half is claimed while the other runs and the one before is reported. On PostgreSQL that
+        keeps 1.4 cores busy instead of 1.0 and drains a third more; SQLite has one writer, for which it is a seventh more work."""
+        return self._gather if self._source.side_by_side and self._executor.slots >= MANY_SLOTS else MOST_AT_ONCE
+
+    async def _report_first(self) -> None:
+        """Claims go on while outcomes are reported, or workers with short jobs and few slots would halve their rate. A worker in no
+        hurry waits for its reports: then nobody sees it with more jobs than slots."""
+        if time.monotonic() - self._claimed_at > HURRY_SECONDS and self._executor.reporting:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(REPORT_SECONDS):
+                    await self._executor.settle()
+        self._claimed_at = time.monotonic()
 
     def wake(self) -> None:
         self._work.set()
@@ -49,6 +65,7 @@ class Fetcher:
                 if full:
                     # More is waiting than fits: gather room for a moment, so that a claim brings many jobs instead of one.
                     await self._room(self._gather, GATHER_SECONDS)
+                await self._report_first()
                 self._work.clear()
                 wanted = min(self._executor.free, self._most)
                 jobs = await (self._claim(incarnation, wanted) if self._may_claim() else self._source.end_claim(incarnation))
@@ -74,7 +91,7 @@ class Fetcher:
             raise
 
     async def _claim(self, incarnation: UUID, wanted: int) -> list[Claimed]:
-        claiming = asyncio.ensure_future(self._source.claim(incarnation, wanted))
+        claiming = asyncio.ensure_future(self._source.claim(incarnation, wanted, self._executor.reporting))
         try:
             jobs = await asyncio.shield(claiming)
         except asyncio.CancelledError:

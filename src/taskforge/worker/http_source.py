@@ -52,12 +52,12 @@ class HttpSource:
 
     # --- Getting jobs ---
 
-    async def claim(self, incarnation: UUID, limit: int) -> list[Claimed]:
+    async def claim(self, incarnation: UUID, limit: int, reporting: int = 0) -> list[Claimed]:
         held = self._held_by(incarnation) if time.monotonic() < self._doubt_until else None
         # While the server or its store is away, a claim that waits would only tell at its end that they are back.
         wait = min(self.wait_seconds, DOUBTFUL_WAIT_SECONDS) if self._transport.outage.is_on else self.wait_seconds
         try:
-            jobs = await self._send(protocol.claim(incarnation, limit, wait, held))
+            jobs = await self._send(protocol.claim(incarnation, limit, wait, held, reporting))
         except (AnswerLost, asyncio.CancelledError):
             self._doubt_until = time.monotonic() + HELD_SECONDS
             raise

@@ -23,7 +23,7 @@ from uuid import UUID
 import msgspec
 import psutil
 
-from taskforge.domain.errors import LeaseLost, StoreFault, StoreUnavailable, StoreUnsuitable
+from taskforge.domain.errors import Deregistered, LeaseLost, StoreFault, StoreUnavailable, StoreUnsuitable
 from taskforge.domain.worker import Sample
 from taskforge.settings import Settings
 from taskforge.storage.engine import Engine
@@ -62,6 +62,8 @@ class Word(msgspec.Struct, frozen=True):
     cancel_reasons: dict[UUID, str] = {}
     lost: str | None = None
     away: bool = False  # lost because the store could not be asked
+    deregistered: bool = False  # whoever lost its lease so does not come back by itself
+    slots: int | None = None
 
 
 class Health(msgspec.Struct, frozen=True, tag="health", omit_defaults=True):
@@ -219,7 +221,7 @@ async def _renew(engine: Engine, charge: Charge, vigil: Vigil, hand_back: HandBa
                 answer = await vigil.while_on(renewal, patience)
                 if answer is not None:
                     limit = started + STOP_AT * charge.lease_seconds
-                    _say(Word(answer.drain, answer.cancelled, answer.cancel_reasons))
+                    _say(Word(answer.drain, answer.cancelled, answer.cancel_reasons, slots=answer.slots))
                 elif not vigil.is_over:
                     raise StoreUnavailable("it does not answer")  # noqa: TRY301 - as if it had said so itself
             giving_back = vigil.hand_back_unstarted(partial(hand_back, engine, charge.incarnation))
@@ -227,7 +229,7 @@ async def _renew(engine: Engine, charge: Charge, vigil: Vigil, hand_back: HandBa
         except LeaseLost as error:
             if vigil.death.done():
                 return True
-            _say(Word(lost=str(error)))
+            _say(Word(lost=str(error), deregistered=isinstance(error, Deregistered)))
             return False
         except (StoreUnavailable, StoreUnsuitable, StoreFault) as error:
             # By the store's clock the lease ends a lease after the last renewal was sent; the handlers stop before. Who stood still

@@ -28,7 +28,8 @@ class WorkSource(Protocol):
 
     async def register(self, worker: NewWorker, lease_seconds: float) -> Registered: ...
     async def deregister(self, incarnation: UUID, *, died: bool = False) -> None: ...
-    async def claim(self, incarnation: UUID, limit: int) -> list[Claimed]: ...
+    # `reporting`: so many of its jobs have ended and their outcomes are on the way; they take no slot.
+    async def claim(self, incarnation: UUID, limit: int, reporting: int = 0) -> list[Claimed]: ...
     async def end_claim(self, incarnation: UUID) -> list[Claimed]: ...  # what one that waits or stands has comes here, or there
     async def complete(self, completions: Sequence[Completion]) -> list[UUID]: ...  # the fences that were lost
     async def hand_back(self, incarnation: UUID, fences: Sequence[UUID], reason: str) -> list[UUID]: ...  # for who knows no more
@@ -57,8 +58,8 @@ class EngineSource:
     async def deregister(self, incarnation: UUID, *, died: bool = False) -> None:
         await self.engine.deregister(incarnation, died=died)
 
-    async def claim(self, incarnation: UUID, limit: int) -> list[Claimed]:
-        return await self.engine.claim(Claim(incarnation, limit, standing=self._standing))
+    async def claim(self, incarnation: UUID, limit: int, reporting: int = 0) -> list[Claimed]:
+        return await self.engine.claim(Claim(incarnation, limit, standing=self._standing, reporting=reporting))
 
     async def end_claim(self, incarnation: UUID) -> list[Claimed]:
         return await self.engine.claim(Claim(incarnation, 0)) if self._standing else []

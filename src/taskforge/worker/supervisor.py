@@ -15,6 +15,7 @@ logger = logging.getLogger("taskforge.supervisor")
 FIRST_DELAY_SECONDS = 0.5
 LONGEST_DELAY_SECONDS = 30.0
 HEALTHY_AFTER_SECONDS = 30.0
+DEREGISTERED = 4  # the exit status of a worker that somebody took out: it is not replaced
 MEMORY_SECONDS = 2.0
 REPLACE = 75  # the exit status of a worker whose handlers hang, and which wants to be replaced at once
 
@@ -61,6 +62,9 @@ class Supervisor:
             code = await process.wait()
             del self._alive[slot]
             if self._stop.is_set():
+                return
+            if code == DEREGISTERED:
+                logger.info("worker process %d was deregistered; it is not replaced", process.pid)
                 return
             if code == 0:
                 logger.info("worker process %d has done its share; starting a fresh one", process.pid)

@@ -27,7 +27,8 @@ class WaitingFetcher(Fetcher):
                         await self._end_claim(incarnation)
                 # Twice as many, not one more: handlers that end one by one must not each bring a new claim.
                 elif free > 0 and (newest is None or free >= 2 * claims[newest]):
-                    newest = asyncio.ensure_future(self._source.claim(incarnation, free))
+                    await self._report_first()
+                    newest = asyncio.ensure_future(self._source.claim(incarnation, free, self._executor.reporting))
                     claims[newest] = free
                 await self._news(claims)
                 for done in [one for one in claims if one.done()]:

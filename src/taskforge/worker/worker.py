@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 
 import msgspec
 
-from taskforge.domain.errors import LeaseLost, StoreUnavailable, TaskForgeError
+from taskforge.domain.errors import Deregistered, LeaseLost, StoreUnavailable, TaskForgeError
 from taskforge.domain.job import Claimed
 from taskforge.domain.outcome import HELD_UP, HandBackOutcome
 from taskforge.domain.retry import Patience
@@ -115,6 +115,7 @@ class Worker:
         self._kept = asyncio.Event()
         self._lost_lease: asyncio.Future[str]
         self._stopped = 0  # handlers that this life has lost
+        self.was_deregistered = False
 
     # --- From outside ---
 
@@ -126,7 +127,7 @@ class Worker:
         self._stop.set()
 
     async def run(self) -> None:
-        """Until stopped. A lost lease ends this incarnation and begins the next."""
+        """Until stopped, or deregistered by somebody. A lost lease ends this incarnation and begins the next."""
         self.watchdog.start()
         try:
             with job_logging():
@@ -148,6 +149,7 @@ class Worker:
                 try:
                     await self._live(self.registered.incarnation, finishing)
                 except LeaseLost as error:
+                    self._end_if_deregistered(isinstance(error, Deregistered))
                     self._let_go(str(error), "lease")
         finally:
             await _end(finishing)
@@ -158,11 +160,19 @@ class Worker:
         for job in self.executor.take_back():
             self.finisher.put(Completion(job, HandBackOutcome(AWAY)))
         stopped = self.executor.interrupt_all(why)
-        if stopped or not self._lost_lease.done():
+        if self.was_deregistered and not self._lost_lease.done():
+            logger.warning("stopped: %s", reason)
+        elif stopped or not self._lost_lease.done():
             logger.warning("lost the lease, %d handlers are stopped: %s", self._stopped + stopped, reason)
         self._stopped += stopped
         if not self._lost_lease.done():
             self._lost_lease.set_result(reason)
+
+    def _end_if_deregistered(self, is_so: bool) -> None:
+        """Whoever was taken out does not come back by itself."""
+        if is_so:
+            self.was_deregistered = True
+            self._stop.set()
 
     async def _tell_the_rest(self) -> None:
         with contextlib.suppress(TimeoutError):
@@ -211,7 +221,7 @@ class Worker:
     async def _live(self, incarnation: UUID, finishing: asyncio.Task[None]) -> None:
         options, executor = self._options, self.executor
         kind = WaitingFetcher if self._source.wait_seconds > 0 else Fetcher
-        fetcher = kind(self._source, executor, slots=options.slots, poll_seconds=options.poll_seconds, may_claim=self._may_claim)
+        fetcher = kind(self._source, executor, poll_seconds=options.poll_seconds, may_claim=self._may_claim)
         self._kept.clear()
         self._keeper = keeper = self._make_keeper(incarnation, self._hear)
         self._tell_keeper()
@@ -273,10 +283,18 @@ class Worker:
     def _hear(self, word: Word) -> None:
         if word.lost is not None:
             # At once, whatever claims and reports are under way: their answers can take longer than the lease has left.
+            self._end_if_deregistered(word.deregistered)
             self._let_go(word.lost, "away" if word.away else "lease")
             return
         self._kept.set()
+        if word.drain != self._draining and not self._stop.is_set():
+            logger.info(
+                "%s", "drained by an operator: no new jobs are taken" if word.drain else "no longer drained: takes jobs again"
+            )
         self._draining = word.drain
+        if word.slots is not None and word.slots != self.executor.slots:
+            logger.info("%d slots from now on, after %d: an operator wants it so", word.slots, self.executor.slots)
+            self.executor.resize(word.slots)
         for fence in word.cancelled:
             self.executor.interrupt(fence, "cancel", word.cancel_reasons.get(fence))
 

@@ -77,7 +77,7 @@ _RUN: dict[str, Any] = {"permission": Permission.WORKER_RUN, "tags": ["Worker pr
 
 
 @post("/worker/register", **_RUN | {"responses": responses(404, 409, 429)})
-async def worker_register(data: JSONBody[Register]) -> wire.Registered:
+async def worker_register(data: JSONBody[Register], project: NewIn = None) -> wire.Registered:
     """Make a worker known. Its answer names the incarnation that goes into every later call."""
     raise Answered
 

@@ -13,12 +13,13 @@ from taskforge.api.etags import IfMatch, mark_in, tagged
 from taskforge.api.problems import responses
 from taskforge.api.routes.queues import ProjectName, QueueList
 from taskforge.api.views import AssignmentView, QueueView, Time, WorkerView, assignment_view, queue_view, worker_view
+from taskforge.domain import rules
 from taskforge.domain.access import Permission
 from taskforge.domain.assignment import Assign, Assignment, Reassign, Unassign
 from taskforge.domain.eligibility import hindrance_to_serve
-from taskforge.domain.errors import Conflict, NotFound
+from taskforge.domain.errors import Conflict, Invalid, NotFound
 from taskforge.domain.queue import Queue
-from taskforge.domain.worker import UpdateWorker, Worker, check_worker
+from taskforge.domain.worker import WORKER_TYPES, UpdateWorker, Worker, check_worker
 
 
 class WorkerList(msgspec.Struct, frozen=True):
@@ -26,10 +27,10 @@ class WorkerList(msgspec.Struct, frozen=True):
 
 
 class WorkerEdit(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Fields left out stay as they are."""
+    """Fields left out stay as they are. Slots of null are those that the worker's process was started with."""
 
     name: str | None = None
-    max_concurrent_jobs: int | None = None
+    max_concurrent_jobs: int | msgspec.UnsetType | None = msgspec.UNSET
     capabilities: dict[str, Any] | None = None
 
 
@@ -85,12 +86,23 @@ async def list_workers(
     project: ProjectName = None,
     worker_type: FromQuery[str | None] = None,
     healthy: FromQuery[bool] = False,
+    heartbeat_timeout_seconds: FromQuery[float | None] = None,
 ) -> WorkerList:
-    """List workers, of a project or of the organization; `healthy` leaves out those that take no jobs."""
-    found = await caller.backend.engine.workers(await caller.projects(project))
+    """List workers, of a project or of the organization. `healthy` leaves out those that are offline, unwell by their own word, or
+    silent for longer than `heartbeat_timeout_seconds`, else the server's own bound; those that drain are healthy."""
+    if worker_type is not None:
+        rules.choice("worker_type", worker_type, WORKER_TYPES)
+    if heartbeat_timeout_seconds is not None:
+        rules.number("heartbeat_timeout_seconds", heartbeat_timeout_seconds, 0, rules.MAX_SECONDS)
+        if not healthy:
+            raise Invalid("heartbeat_timeout_seconds", "is given without healthy=true", "ask for healthy workers, or leave it out")
+    engine = caller.backend.engine
+    found = await engine.workers(await caller.projects(project))
+    if healthy:
+        now = await engine.now()
+        found = [one for one in found if one.is_healthy(now, heartbeat_timeout_seconds)]
     names = await caller.project_names()
-    wanted = [one for one in found if (worker_type is None or one.worker_type == worker_type) and (one.accepts_jobs or not healthy)]
-    return WorkerList([worker_view(one, names) for one in wanted])
+    return WorkerList([worker_view(one, names) for one in found if worker_type in (None, one.worker_type)])
 
 
 @get("/workers/{worker_id:uuid}", permission=Permission.WORKER_READ, tags=["Workers"], responses=responses(404))
@@ -103,13 +115,15 @@ async def get_worker(caller: NamedDependency[Caller], worker_id: FromPath[UUID])
 async def update_worker(
     caller: NamedDependency[Caller], worker_id: FromPath[UUID], data: JSONBody[WorkerEdit], if_match: IfMatch = None
 ) -> Response[WorkerView]:
-    """Change a worker's name, slots or capabilities."""
+    """Change a worker's name, slots or capabilities. Its process hears of it with its next heartbeat; name and slots outlast it."""
+    slots = data.max_concurrent_jobs
     return await _update(
         caller,
         UpdateWorker(
             worker=worker_id,
             name=data.name,
-            max_concurrent_jobs=data.max_concurrent_jobs,
+            max_concurrent_jobs=None if isinstance(slots, msgspec.UnsetType) else slots,
+            as_started=slots is None,
             capabilities=data.capabilities,
             expected_mark=mark_in(if_match),
         ),
@@ -149,7 +163,8 @@ async def undrain_worker(
 
 @delete("/workers/{worker_id:uuid}", permission=Permission.WORKER_WRITE, tags=["Workers"], responses=responses(404, 409, 412))
 async def deregister_worker(caller: NamedDependency[Caller], worker_id: FromPath[UUID], if_match: IfMatch = None) -> None:
-    """End a worker's lease. Refused while it runs jobs: drain it first."""
+    """End a worker: its process hears of it with its next heartbeat, stops, and comes back only when someone starts it again.
+    Refused while it runs jobs: drain it first."""
     worker = await caller.worker(worker_id)
     if worker.active_jobs:
         raise Conflict(f"worker {worker.name!r} runs {worker.active_jobs} jobs; drain it first")
@@ -186,6 +201,10 @@ async def list_assignments(
     worker_id: FromQuery[UUID | None] = None,
 ) -> AssignmentList:
     """List assignments, of a queue, of a worker, or all."""
+    if queue_id is not None:
+        await caller.queue(queue_id)
+    if worker_id is not None:
+        await caller.worker(worker_id)
     found = await caller.backend.engine.assignments(await caller.projects(project))
     wanted = [one for one in found if queue_id in (None, one.queue) and worker_id in (None, one.worker)]
     return AssignmentList([assignment_view(one) for one in wanted])
