@@ -101,6 +101,13 @@ async def test_the_function_makes_a_job_like_any_other(engine: PostgresEngine, c
     assert (claimed.payload, claimed.timeout_seconds, claimed.attempt) == (b'{"a": 1}', 5.0, 1)
 
 
+async def test_a_payload_left_out_is_an_empty_object(engine: PostgresEngine, connection: asyncpg.Connection, schema: str) -> None:
+    given = ["'emails', 'send'", "'emails', 'send', null", "'emails', 'send', 'null'"]
+    jobs = [(await engine.get([1], [await call(connection, schema, arguments)]))[0] for arguments in given]
+    assert [bytes(job.payload or b"") for job in jobs] == [b"{}", b"{}", b"null"]
+    assert {job.payload_erased for job in jobs} == {False}
+
+
 async def test_time_keys_and_queue_defaults_hold(engine: PostgresEngine, connection: asyncpg.Connection, schema: str) -> None:
     [queue] = await engine.queues([1])
     await engine.change_queue(1, UpdateQueue(queue=queue.id, settings=QueueSettings(max_retries=4)))
