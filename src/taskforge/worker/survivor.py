@@ -19,6 +19,7 @@ logger = logging.getLogger("taskforge.worker")
 TRY_SECONDS = 600.0  # while the store is away
 HURRY_SECONDS = 2.0  # the same once somebody wants us to stop
 ONE_TRY_SECONDS = 10.0
+ROUNDS, ROUND_SECONDS = 3, 0.2
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 0.1, 5.0
 
 
@@ -38,8 +39,7 @@ async def tell_death(opened: Callable[[], Awaitable[Engine]], incarnation: UUID,
             async with asyncio.timeout(ONE_TRY_SECONDS):
                 engine = await opened()
                 await engine.deregister(incarnation, died=True)
-                while await Upkeep(engine).rescue() >= SLICE:
-                    pass
+                await _rescue(engine)
         except (StoreUnavailable, StoreUnsuitable, StoreFault, TimeoutError) as error:
             if not told:
                 logger.warning("worker process %d died, which cannot be told yet: %s", worker.pid, error)
@@ -57,6 +57,16 @@ async def tell_death(opened: Callable[[], Awaitable[Engine]], incarnation: UUID,
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(asyncio.Event().wait() if hurry.is_set() else hurry.wait(), min(left, wait))
         wait = min(LONGEST_WAIT_SECONDS, 2 * wait)
+
+
+async def _rescue(engine: Engine) -> None:
+    """Several rounds where engines work side by side: one finds nothing while somebody else looks, perhaps a moment too early, and
+    there may be nobody who looks again."""
+    for left in reversed(range(ROUNDS if engine.side_by_side else 1)):
+        while await Upkeep(engine).rescue() >= SLICE:
+            pass
+        if left:
+            await asyncio.sleep(ROUND_SECONDS)
 
 
 def _let_go_of_the_terminal() -> None:
