@@ -33,6 +33,13 @@ def stuck() -> None:
 async def broken() -> None:
     raise ValueError("no luck")
 
+@forge.job(max_attempts=1)
+async def exits() -> None:
+    await asyncio.create_task(leave())
+
+async def leave() -> None:
+    raise SystemExit(3)
+
 @forge.job(kind="process")
 def compute(seconds: float) -> str:
     print("computing", flush=True)
@@ -118,6 +125,31 @@ def test_a_worker_stops_after_its_share(app: Shell) -> None:
         worker.until("with 10 slots")
         app.run("enqueue", "add", "--payload", '{"a": 1, "b": 1}')
         assert worker.ended() == 0
+
+
+def test_a_worker_with_a_limit_is_replaced_and_goes_on(app: Shell) -> None:
+    with app.started("worker", "app:forge", "--max-jobs", "1", "--name", "anna") as worker:
+        worker.until("with 10 slots")
+        for number in range(2):
+            job = app.json("enqueue", "add", "--payload", f'{{"a": 1, "b": {number}}}', "--wait")["job"]
+            assert job["result"] == 1 + number
+        worker.until("has done its share; starting a fresh one")
+        worker.signal(signal.SIGTERM)
+        assert worker.ended() == 0
+
+
+def test_a_task_of_a_handler_that_exits_ends_no_worker(app: Shell) -> None:
+    with app.started("worker", "app:forge") as worker:
+        worker.until("with 10 slots")
+        beside = app.json("enqueue", "nap", "--payload", '{"seconds": 1.5}')["id"]
+        worker.until("napping")
+        app.run("enqueue", "exits")
+        worker.until("exits failed, attempt 1 of 3: SystemExit")
+        worker.until("a task that a handler started raised SystemExit")
+        worker.signal(signal.SIGTERM)
+        assert worker.ended() == 0
+    shown = app.json("jobs", "show", beside)["job"]
+    assert (shown["status"], shown["attempt_count"]) == ("succeeded", 1)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
