@@ -342,3 +342,14 @@ async def test_nothing_is_about_to_fail_in_a_paused_queue(world: World) -> None:
     assert "fail" not in found.reasons[1].text
     await world.engine.expire(10)
     assert await world.status(job) is JobStatus.PENDING
+
+
+async def test_a_worker_that_was_never_heard_of_is_not_online_and_a_silent_one_is_unhealthy(world: World) -> None:
+    job = await world.enqueue()
+    await world.worker("never")
+    told = await world.engine.explain([FIRST_PROJECT], job)
+    assert ([reason.code for reason in told.reasons], told.workers_online) == (["no_worker"], 0)
+    await world.online_worker("silent", lease=15)
+    world.clock.advance(11)
+    told = await world.engine.explain([FIRST_PROJECT], job)
+    assert ([reason.code for reason in told.reasons], told.workers_online) == (["unhealthy"], 1)

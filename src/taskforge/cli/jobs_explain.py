@@ -41,7 +41,7 @@ _STEPS = {
     "lacks_capability": "start a worker with these capabilities",
     "not_subscribed": "start a worker with --queues {queue}",
     "dead_letters": "start a worker with --queues {queue}",
-    "draining": "start another worker",
+    "draining": "let it take jobs again: taskforge workers drain NAME --off; or start another worker",
     "stuck": "see its log for the handlers; a worker with a supervisor (--processes) is replaced by itself, restart others",
     "unhealthy": "see why its health check fails: taskforge workers list",
     "no_able_worker": "taskforge workers list",
