@@ -156,7 +156,7 @@ async def _r16(fleet: Fleet, refusals: dict[str, Refusal], seconds: float, round
     assert in_time
     assert spent == []
     assert max(took) <= BACK_WITHIN, took
-    assert "Traceback" not in log
+    assert "Traceback" not in log, log[log.index("Traceback") - 200 :][:4_000]
     assert "destroyed" not in log
     processes = len(workers) + (fleet.server is not None)
     assert 0 < went <= processes * len(refusals) * rounds, "one line when it goes, in each process"

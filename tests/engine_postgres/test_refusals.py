@@ -148,6 +148,15 @@ async def test_no_error_of_the_driver_leaves(
         assert sum(record.exc_info is not None for record in caplog.records) == 1, "its traceback is told once"
 
 
+async def test_a_driver_that_stumbles_over_a_broken_connection_is_an_outage(engine: PostgresEngine) -> None:
+    with pytest.raises(StoreUnavailable, match="AttributeError"):
+        async with engine.connection():
+            asyncpg.Connection.is_closed(None)  # type: ignore[arg-type]
+    with pytest.raises(AttributeError):
+        async with engine.connection():
+            None.ours  # type: ignore[attr-defined]  # noqa: B018
+
+
 async def test_a_value_that_does_not_fit_is_no_outage(engine: PostgresEngine) -> None:
     with pytest.raises(StoreFault):
         await engine.value("select $1::int", "many")

@@ -54,7 +54,17 @@ def _translated(error: Exception) -> TaskForgeError | None:
         return _fault(error)  # a value that does not fit its parameter
     if isinstance(error, asyncpg.InterfaceError | asyncpg.InternalClientError | OSError):
         return StoreUnavailable(_words(error))
+    if _is_the_drivers_own(error):
+        return StoreUnavailable(_words(error))
     return None
+
+
+def _is_the_drivers_own(error: Exception) -> bool:
+    """Whether the driver itself stumbled, as it may over a connection that broke under it: then it is an error of any kind."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and str(trace.tb_frame.f_globals.get("__name__", "")).startswith("asyncpg.")
 
 
 def is_read_only(error: BaseException | None) -> bool:
