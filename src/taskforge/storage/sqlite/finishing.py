@@ -76,7 +76,6 @@ class Finisher:
         wanted: dict[bytes, Finish] = {}
         for one in finishes:
             wanted.setdefault(one.fence.bytes, one)  # a fence given twice counts once
-        self._settle_misfits(wanted)
         # In the order of their keys: neighbours in `running` and `finished` are then touched together.
         fences = sorted(wanted)
         arguments = (b"".join(fences), codec.positions(len(fences)))
@@ -92,6 +91,9 @@ class Finisher:
         for row in rows:
             one = wanted.pop(row[0])
             kind = type(one.transition)
+            if kind is Misfit:
+                one = self._settled(one, one.transition)  # type: ignore[arg-type]
+                kind = type(one.transition)
             if kind is Succeed:
                 self._succeed(row, one.transition.result, self._ran(one, row, _SUCCEEDED))  # type: ignore[union-attr]
             elif kind is Fail or kind is Cancel:
@@ -105,14 +107,11 @@ class Finisher:
         self._write()
         return [Lost(one.fence) for one in wanted.values()] + refused
 
-    def _settle_misfits(self, wanted: dict[bytes, Finish]) -> None:
-        """Those whose arguments have fitted no handler for long enough end as any failure does."""
-        for fence, one in wanted.items():
-            if isinstance(one.transition, Misfit):
-                row = self._transaction.execute("select misfit_at from running where fence = ?", (fence,)).fetchone()
-                since = None if row is None else row[0]
-                after = one.transition.after(None if since is None else (self._now - since) / SECOND)
-                wanted[fence] = msgspec.structs.replace(one, transition=after)
+    def _settled(self, one: Finish, misfit: Misfit) -> Finish:
+        """If its arguments have fitted no handler for long enough, it ends as any failure does."""
+        row = self._transaction.execute("select misfit_at from running where fence = ?", (one.fence.bytes,)).fetchone()
+        waited = None if row is None or row[0] is None else (self._now - row[0]) / SECOND
+        return msgspec.structs.replace(one, transition=misfit.after(waited))
 
     # --- Endings ---
 
