@@ -62,8 +62,9 @@ async def test_a_worker_that_died_while_one_job_held_its_loop_is_that_jobs_crash
     await world.enqueue_many(2)
     worker = await world.worker()
     culprit, neighbour = await world.claim(worker)
-    await world.engine.renew(worker.incarnation, 5.0, Sample(blocking=culprit.fence))
-    world.clock.advance(6)
+    await world.engine.renew(worker.incarnation, 60, Sample(blocking=culprit.fence))
+    await world.engine.deregister(worker.incarnation, died=True)
+    world.clock.advance(0.1)
     rescued = {one.fence: type(one.outcome) for one in await world.rescue()}
     assert rescued == {culprit.fence: Crashed, neighbour.fence: HandBackOutcome}
     assert (await world.job(job_of(neighbour.fence))).attempt_count == 0
