@@ -135,9 +135,9 @@ async def test_an_idle_worker_waits_at_the_server_and_gets_jobs_at_once(served: 
     claims: list[int] = []
     real = HttpSource.claim
 
-    async def counted(self: HttpSource, incarnation: Any, limit: int) -> list[Claimed]:
+    async def counted(self: HttpSource, incarnation: Any, limit: int, *more: Any) -> list[Claimed]:
         claims.append(limit)
-        return await real(self, incarnation, limit)
+        return await real(self, incarnation, limit, *more)
 
     monkeypatch.setattr(HttpSource, "claim", counted)
 
@@ -163,9 +163,9 @@ async def test_slots_that_come_free_while_a_claim_waits_are_claimed_for(served: 
     claims: list[int] = []
     real = HttpSource.claim
 
-    async def counted(self: HttpSource, incarnation: Any, limit: int) -> list[Claimed]:
+    async def counted(self: HttpSource, incarnation: Any, limit: int, *more: Any) -> list[Claimed]:
         claims.append(limit)
-        return await real(self, incarnation, limit)
+        return await real(self, incarnation, limit, *more)
 
     monkeypatch.setattr(HttpSource, "claim", counted)
     release = asyncio.Event()
