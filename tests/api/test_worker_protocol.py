@@ -434,7 +434,8 @@ async def test_cancel_and_drain_reach_a_worker_by_heartbeat(worker: httpx.AsyncC
     await root.post(f"/api/v1/jobs/{job}/cancel", json={"reason": "ticket 17"})
     await root.post(f"/api/v1/workers/{registered['worker']}/drain")
     answer = await call(worker, "heartbeat", incarnation=incarnation)
-    assert answer == {"drain": True, "cancelled": [given["execution"]], "cancel_reasons": {given["execution"]: "ticket 17"}}
+    assert (answer["drain"], answer["cancelled"]) == (True, [given["execution"]])
+    assert answer["cancel_reasons"] == {given["execution"]: "ticket 17"}
     report = {"execution": given["execution"], "outcome": {"kind": "failure", "error": {"type": "E", "message": "m"}}}
     assert await call(worker, "complete", incarnation=incarnation, outcomes=[report]) == {"lost": []}
     found = (await root.get(f"/api/v1/jobs/{job}")).json()
