@@ -42,6 +42,7 @@ HARMLESS = {
     "password",
     "payload",
     "permissions",
+    "pid_started",
     "quota",
     "reason",
     "refresh_token",
@@ -88,9 +89,11 @@ TELLING = {
     "Last-Event-ID",
     "lastEventId",
     "before",
+    "blocking",
     "execution",
     "held",
     "incarnation",
+    "machine",
     "queues",
 }
 OF_ORGANIZATION = {

@@ -2,7 +2,7 @@ from typing import Any
 
 import httpx
 
-from taskforge.domain.worker import NewWorker
+from taskforge.domain.worker import NewWorker, Sample
 from tests.api.conftest import Api
 
 
@@ -24,7 +24,8 @@ async def test_a_job_that_waits_says_why_and_only_those_who_may_see_workers_see_
     job = (await root.post("/api/v1/jobs", json={"queue": "mail", "job_type": "send"})).json()["id"]
     why = (await root.get(f"/api/v1/jobs/{job}/explain")).json()
     assert [reason["code"] for reason in why["reasons"]] == ["no_worker"]
-    await api.engine.register(api.engine.home, NewWorker(name="anna", types=("other",)), 60)
+    anna = await api.engine.register(api.engine.home, NewWorker(name="anna", types=("other",)), 60)
+    await api.engine.renew(anna.incarnation, 60, Sample())
     assert (await root.post(f"/api/v1/queues/{queue['id']}/pause")).status_code == 200
     why = (await root.get(f"/api/v1/jobs/{job}/explain")).json()
     assert [reason["code"] for reason in why["reasons"]] == ["paused", "no_handler"]

@@ -86,7 +86,13 @@ async def furnish(api: Api, world: World, project: str) -> None:
     body = {"name": f"{mark}-mail", "description": f"{mark}-text", "settings": {"dead_letter_queue_id": dead["id"]}}
     mail = await answer(client, "POST", f"/api/v1/queues{query}", body)
     new = NewWorker(
-        name=f"{mark}-worker", host=f"{mark}-host", version=mark, capabilities={"place": mark}, queues=(f"{mark}-mail",)
+        name=f"{mark}-worker",
+        host=f"{mark}-host",
+        machine=f"{mark}-machine",
+        pid=1,
+        version=mark,
+        capabilities={"place": mark},
+        queues=(f"{mark}-mail",),
     )
     worker = await engine.register(number, new, 600.0)
     await answer(client, "PUT", f"/api/v1/queues/{mail['id']}/assignments/{worker.worker}", {"weight": 7})
@@ -104,6 +110,8 @@ async def furnish(api: Api, world: World, project: str) -> None:
         "execution_id": [str(fence) for fence in fences],
         "execution": [str(fence) for fence in fences],
         "held": [[str(fence) for fence in fences]],
+        "blocking": [str(fences[0])],
+        "machine": [f"{mark}-machine"],
         "incarnation": [str(worker.incarnation)],
         "key_id": [*world.values["key_id"], key["key"]["id"]],
         "queue": [f"{mark}-mail"],

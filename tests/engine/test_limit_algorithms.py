@@ -172,9 +172,11 @@ async def test_a_dead_letter_is_a_failure_of_the_queue_it_leaves(world: World) -
 async def test_a_rescued_job_counts_as_failed(world: World) -> None:
     await world.queue("learning", rate_limit=6_000, rate_limit_burst=1, rate_limit_algorithm="adaptive")
     await world.enqueue_many(2, "learning")
-    await world.claim_one(await world.worker(lease=5))
+    worker = await world.worker()
+    await world.claim_one(worker)
     keen = await world.worker()
     world.clock.advance(6)
+    await world.engine.deregister(worker.incarnation, died=True)
     assert len(await world.rescue()) == 1
     assert len(await world.claim(keen, 1)) == 1
     assert (await kept(world)).rate == 50.0

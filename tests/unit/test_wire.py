@@ -20,6 +20,7 @@ from taskforge.domain.outcome import (
     HandBackOutcome,
     HeartbeatMissed,
     LeaseRanOut,
+    MisfitOutcome,
     Outcome,
     RetryAfter,
     SkipOutcome,
@@ -45,6 +46,7 @@ OUTCOMES: list[Outcome] = [
     SnoozeFor(4.0, "later"),
     CancelOutcome("off"),
     SkipOutcome("not me"),
+    MisfitOutcome(ERROR),
     HandBackOutcome("stop"),
     DeadlinePassed(),
 ]

@@ -276,7 +276,7 @@ class Worker:
             return
         fence = None if held is None else held.fence
         if self._is_blocked:
-            keeper.tell(Health(False, self._stop.is_set(), self._options.slots, fence, unstarted))
+            keeper.tell(Health(False, self._stop.is_set(), self.executor.slots, fence, unstarted))
         else:
             keeper.tell(Health(self._healthy, self._stop.is_set(), self.executor.stuck.slots, fence))
 
@@ -353,7 +353,7 @@ class Worker:
         os._exit(REPLACE)
 
     def _look_at_stuck(self) -> None:
-        slots, stuck = self._options.slots, self.executor.stuck.slots
+        slots, stuck = self.executor.slots, self.executor.stuck.slots
         if stuck == self._stuck:
             return
         self._stuck = stuck
