@@ -9,7 +9,7 @@ import pytest
 
 from taskforge.client.remote import RemoteEngine
 from taskforge.client.sync import SyncClient
-from taskforge.domain.access import Unauthenticated
+from taskforge.domain.access import Throttled, Unauthenticated
 from taskforge.domain.assignment import Assign, Reassign, Unassign
 from taskforge.domain.changes import CancelJob, Changed, DeleteJob, EditJob, RetryJob
 from taskforge.domain.errors import Conflict, Invalid, KeyTaken, LeaseLost, NotFound, QueuePaused, Stale, StoreUnavailable
@@ -202,3 +202,18 @@ def test_the_sync_client(served: dict[str, Any]) -> None:
         with pytest.raises(NotFound):
             client.enqueue(new_job("mail", "send"))
         assert client.list_jobs() == []
+
+
+async def test_a_lease_keeper_hears_of_one_who_has_had_enough_that_it_is_to_come_back_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = RemoteEngine("https://jobs.example.com", "tfk_x")
+
+    async def refuse(_: object) -> None:
+        raise Throttled(7.0)
+
+    monkeypatch.setattr(engine, "_send", refuse)
+    for call in (engine.renew(IdMint()(), 15.0, Sample()), engine.deregister(IdMint()(), died=True)):
+        with pytest.raises(StoreUnavailable) as caught:
+            await call
+        assert caught.value.retry_after == 7.0

@@ -12,7 +12,8 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from taskforge.domain.errors import StoreUnavailable
+from taskforge.domain.access import Throttled
+from taskforge.domain.errors import StoreFault, StoreUnavailable, StoreUnsuitable
 from taskforge.domain.worker import Renewed
 from taskforge.settings import Settings
 from taskforge.worker import lease
@@ -70,3 +71,22 @@ async def test_a_lease_is_given_up_before_it_ends_counted_from_when_its_renewal_
         assert time.monotonic() - store.sent_at < LEASE
         *_, last = os.read(said, lease.WORD_BYTES).splitlines()
     assert msgspec.json.decode(last, type=lease.Word).lost is not None
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable("away"), StoreUnsuitable("refused"), StoreFault("odd"), Throttled(1.0)])
+async def test_a_store_that_cannot_be_opened_for_a_lease_is_a_lost_lease(error: Exception) -> None:
+    """Also for a keeper that was started anew: the handlers must not run on when others may have their jobs."""
+
+    class Closed(Away):
+        async def open(self, *, migrate: bool) -> None:
+            raise error
+
+    store: Any = Closed(0.0)
+    charge = lease.Charge(Settings(), UUID(int=1), LEASE, 0.05, this_process())
+    async with asyncio.timeout(4 * LEASE), pipes() as said:
+        assert await lease.keep(lambda: store, charge, hand_nothing_back) is False
+        assert lease.STOP_AT * LEASE <= time.monotonic() - store.sent_at < 1.5 * LEASE
+        word = msgspec.json.decode(os.read(said, lease.WORD_BYTES), type=lease.Word)
+    assert word.away
+    assert word.lost is not None
+    assert word.lost.startswith("the store could not be reached: ")

@@ -14,11 +14,11 @@ from taskforge.client import jobs as about_jobs
 from taskforge.client import places, protocol, requests
 from taskforge.client.requests import Request
 from taskforge.client.transport import Transport, options_for
-from taskforge.domain.access import Forbidden
+from taskforge.domain.access import Forbidden, Throttled
 from taskforge.domain.assignment import Assignment, AssignmentChange, Unassign
 from taskforge.domain.audit import Note
 from taskforge.domain.changes import Changed, JobChange
-from taskforge.domain.errors import Conflict, Gone, Invalid, NotFound
+from taskforge.domain.errors import Conflict, Gone, Invalid, NotFound, StoreUnavailable
 from taskforge.domain.execution import Beat, Execution
 from taskforge.domain.explanation import Explanation
 from taskforge.domain.job import Claimed, Inserted, Job, NewJob, Refused
@@ -26,6 +26,7 @@ from taskforge.domain.log import Level, Line, NewLine
 from taskforge.domain.outcome import Finish, Lost
 from taskforge.domain.query import MOST_IDS, Events, JobFilter, Page, QueueStats, WorkerTotals
 from taskforge.domain.queue import DeleteQueue, Queue, QueueChange
+from taskforge.domain.tenancy import QuotaExceeded
 from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, UpdateWorker, Worker
 
 S = TypeVar("S")
@@ -71,6 +72,13 @@ class RemoteEngine:
 
     async def _send(self, request: Request[T]) -> T:
         return await self.transport.send(request)
+
+    async def _send_patiently(self, request: Request[T]) -> T:
+        """For a lease keeper: to come back later is all that it can do about a server, or a proxy, that has had enough."""
+        try:
+            return await self._send(request)
+        except (QuotaExceeded, Throttled) as error:
+            raise StoreUnavailable(str(error), retry_after=error.retry_after) from None
 
     # --- Enqueueing ---
 
@@ -199,7 +207,7 @@ class RemoteEngine:
         return await self._send(protocol.register(worker, lease_seconds))
 
     async def renew(self, incarnation: UUID, lease_seconds: float, sample: Sample) -> Renewed:
-        return await self._send(protocol.heartbeat(incarnation, lease_seconds, sample))
+        return await self._send_patiently(protocol.heartbeat(incarnation, lease_seconds, sample))
 
     async def deregister(
         self,
@@ -212,7 +220,7 @@ class RemoteEngine:
     ) -> None:
         if expected_mark is not None:
             raise Invalid("expected_mark", "does not work over HTTP", "leave it out")
-        await self._send(protocol.deregister(incarnation, died=died))
+        await self._send_patiently(protocol.deregister(incarnation, died=died))
 
     async def claim(self, claim: Any) -> list[Claimed]:
         raise _not_here("claim")

@@ -23,7 +23,9 @@ from uuid import UUID
 import msgspec
 import psutil
 
+from taskforge.domain.access import Throttled
 from taskforge.domain.errors import Deregistered, LeaseLost, StoreFault, StoreUnavailable, StoreUnsuitable
+from taskforge.domain.tenancy import QuotaExceeded
 from taskforge.domain.worker import Sample
 from taskforge.settings import Settings
 from taskforge.storage.engine import Engine
@@ -158,13 +160,20 @@ class Vigil:
             self.children[said.child.pid] = said.child
 
 
-async def open_when_there(engine: Engine, charge: Charge) -> Engine:
-    """A store that is away just now is tried again for as long as the lease could hold."""
-    give_up = time.monotonic() + charge.lease_seconds
+async def _open(engine: Engine) -> None:
+    try:
+        await engine.open(migrate=False)
+    except (QuotaExceeded, Throttled) as error:  # a server's, or a proxy's before it
+        raise StoreUnavailable(str(error), retry_after=error.retry_after) from None
+
+
+async def open_when_there(engine: Engine, charge: Charge, began: float) -> Engine:
+    """A store that is away just now is tried again for as long as the lease could hold, counted from when the keeper began."""
+    give_up = began + STOP_AT * charge.lease_seconds
     while True:
         try:
-            await engine.open(migrate=False)
-        except (StoreUnavailable, StoreUnsuitable):  # a login or a database that is refused now is mostly so for a while
+            await _open(engine)
+        except (StoreUnavailable, StoreUnsuitable, StoreFault):  # a login or a database that is refused is mostly so for a while
             if time.monotonic() > give_up:
                 raise
             await asyncio.sleep(min(0.2, charge.interval))
@@ -174,11 +183,17 @@ async def open_when_there(engine: Engine, charge: Charge) -> Engine:
 
 async def keep(make_engine: Callable[[], Engine], charge: Charge, hand_back: HandBack) -> bool:
     """The keeper's life; false when the lease was lost."""
+    began = time.monotonic()
     os.set_blocking(sys.stdout.fileno(), False)
     vigil, engine = Vigil(charge.worker), make_engine()
     is_open = False
     try:
-        is_open = await vigil.while_on(open_when_there(engine, charge)) is not None
+        try:
+            is_open = await vigil.while_on(open_when_there(engine, charge, began)) is not None
+        except (StoreUnavailable, StoreUnsuitable, StoreFault) as error:
+            if not vigil.is_over:
+                _say(Word(lost=f"the store could not be reached: {error}", away=True))
+                return False
         if is_open and not await _renew(engine, charge, vigil, hand_back):
             return False
         # Nobody is there any more to keep it for. Should the process live on, the lease ends by itself.
@@ -191,7 +206,7 @@ async def keep(make_engine: Callable[[], Engine], charge: Charge, hand_back: Han
                 nonlocal engine, is_open
                 if not is_open:
                     engine = make_engine()
-                    await engine.open(migrate=False)
+                    await _open(engine)
                     is_open = True
                 return engine
 
