@@ -5,6 +5,7 @@ import contextlib
 import ctypes
 import sys
 import time
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -12,9 +13,10 @@ import psutil
 import pytest
 
 from taskforge import Context, TaskForge
+from taskforge.domain.errors import Conflict
 from taskforge.domain.job import Claimed
 from taskforge.domain.outcome import Crashed
-from taskforge.domain.worker import NewWorker
+from taskforge.domain.worker import Earlier, NewWorker
 from taskforge.settings import Settings
 from taskforge.storage.engine import Engine
 from taskforge.wiring import remote_source
@@ -109,6 +111,27 @@ async def test_a_lost_lease_cancels_the_handler_and_the_worker_begins_anew(short
     assert starts[1] > starts[0]
     job = await handle.job()
     assert (job.attempt_count, job.crash_count) == (1, 0)
+
+
+@pytest.mark.parametrize("crew", ["sqlite"], indirect=True)
+async def test_a_worker_ends_the_lives_that_it_has_lost_and_no_one_elses(crew: Crew) -> None:
+    """Another worker of the same process has the same pid, and lives."""
+    told: list[tuple[UUID, bool]] = []
+
+    class Source:
+        async def deregister(self, incarnation: UUID, *, died: bool = False) -> None:
+            told.append((incarnation, died))
+            if len(told) == 1:
+                raise Conflict("still runs 1 jobs")
+
+    worker, process = await crew.forge.worker(), this_process()
+    source: Any = Source()
+    worker._source, own, beside = source, UUID(int=1), UUID(int=2)
+    worker._lives.add(own)
+    earlier = [Earlier(one, process.pid, process.started) for one in (own, beside)]
+    for _ in range(3):
+        await worker._tell_of_the_dead(earlier)
+    assert told == [(own, False)] * 2
 
 
 async def test_a_keeper_that_dies_is_started_again(short: Crew) -> None:

@@ -13,6 +13,7 @@ from taskforge.domain.execution import Beat
 from taskforge.domain.ids import epoch_of, job_of
 from taskforge.domain.job import Claimed
 from taskforge.domain.log import NewLine, level_named
+from taskforge.domain.outcome import MOST_UNEXPLAINED
 
 if TYPE_CHECKING:
     from taskforge.worker.registry import Handler
@@ -51,6 +52,11 @@ class Running:
         if handler is None or handler.timeout is None or limit != self.claimed.policy.timeout_seconds:
             return limit
         return min(limit, handler.timeout)
+
+    @property
+    def may_be_excused(self) -> bool:
+        """Whether it may go back unspent once more because another held it up; one that always overruns must end some day."""
+        return epoch_of(self.claimed.fence) - self.claimed.attempt < MOST_UNEXPLAINED
 
     def overran(self, ran: float, held_up: float) -> str | None:
         """What it ran longer than: its deadline or its timeout, in the words of `why`. Time for which another job held the event

@@ -425,7 +425,8 @@ class Executor:
         now = time.monotonic()
         for running in list(self.running.values()):
             fence = running.claimed.fence
-            why = running.overran(now - running.started, self.held_up.get(fence, 0.0) if self.held_up else 0.0)
+            held_up = self.held_up.get(fence, 0.0) if self.held_up and running.may_be_excused else 0.0
+            why = running.overran(now - running.started, held_up)
             if why is not None:
                 self.interrupt(fence, why)
         if self._suspects:

@@ -5,6 +5,7 @@ stopped process, a frozen machine, native code that holds the interpreter's lock
 """
 
 import asyncio
+import contextlib
 import logging
 import sys
 import threading
@@ -56,7 +57,8 @@ class Watchdog:
         give_up: Callable[[Held], None] | None = None,
     ) -> None:
         """`on_held` is called once for each time that the loop is held, `give_up` when whoever holds it has had all of its time,
-        both in the watchdog's thread; `on_back` in the event loop, before anything else that was due there."""
+        both in the watchdog's thread; `on_back` in the event loop, before anything else that was due there. `on_held` must not wait
+        for the loop, which does not tick until it has returned."""
         self._running = running
         self._on_held = on_held
         self._on_back = on_back
@@ -64,6 +66,7 @@ class Watchdog:
         self._ticked = time.monotonic()
         self._ticks = 0
         self._held: Held | None = None
+        self._lock = threading.Lock()  # the loop is held and said to be, or has ticked: never something between
         self._ended = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread_of_loop = 0
@@ -84,10 +87,11 @@ class Watchdog:
         if self._ended.is_set() or self._loop is None:
             return
         self._loop.call_later(TICK_SECONDS, self._tick)
-        now = time.monotonic()
-        silent, self._ticked = now - self._ticked, now
-        self._ticks += 1
-        held, self._held = self._held, None
+        with self._lock:
+            now = time.monotonic()
+            silent, self._ticked = now - self._ticked, now
+            self._ticks += 1
+            held, self._held = self._held, None
         if held is None:
             return
         self._on_back(held, silent)
@@ -121,17 +125,20 @@ class Watchdog:
                 held = self._who()
                 if held.by is None and stood < STARVED_SECONDS:
                     continue
-                self._held = held
-                self._on_held(held)
+                with self._lock:
+                    if seen != self._ticks:
+                        continue  # it was back while we looked who holds it
+                    self._held = held
+                    self._on_held(held)
             if stood >= logged * LOG_AGAIN:
                 logged = stood
-                logger.warning(
+                _log_aside(
                     "%s has held the event loop for %s and still does (%s); nothing else of this worker runs",
                     held,
                     span(stood),
                     held.where,
                 )
-            if self._give_up is not None and stood >= self._allowed(held):
+            if self._give_up is not None and seen == self._ticks and stood >= self._allowed(held):
                 self._give_up(held)
 
     def _allowed(self, held: Held) -> float:
@@ -153,7 +160,16 @@ class Watchdog:
                 return Held(running, where)
         # A task that a handler has started has its context, which can be asked for from Python 3.12 on.
         context: Mapping[Any, Any] = getattr(task, "get_context", dict)()
-        return Held(context.get(current), where)
+        by = context.get(current)
+        # What a job left behind when it ended is nobody's any more: there is no timeout that it could go by.
+        is_running = by is not None and self._running.get(by.claimed.fence) is by
+        return Held(by if is_running else None, where)
+
+
+def _log_aside(*message: object) -> None:
+    """In a thread of its own: the event loop may be held inside a logging handler, whose lock nobody else gets then."""
+    with contextlib.suppress(RuntimeError):  # no more threads can be started
+        threading.Thread(target=logger.warning, args=message, name="taskforge-watchdog-log", daemon=True).start()
 
 
 def _where(frame: FrameType) -> str:

@@ -6,6 +6,7 @@ import itertools
 import logging
 import os
 import socket
+import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -39,6 +40,7 @@ WORD_FENCES = 64  # so many in one word that it fits into a pipe in one piece
 FORGIVE_SECONDS = 2.0  # after the event loop was held, until the others that it kept from running have been handed back
 TURNS = 5  # of the event loop, which a thread's end needs to arrive
 STOP_SECONDS = 2.0  # for handlers to end after they were told to
+LEAVE_SECONDS = 2.0  # to say why, for a process that ends at once
 KEEPER_SECONDS = 10.0  # for the lease keeper to start; from its first renewal on the lease is what the options say
 
 KeeperMaker = Callable[[UUID, Callable[[Word], None]], Keeper]
@@ -114,6 +116,7 @@ class Worker:
         self._keeper: Keeper | None = None
         self._kept = asyncio.Event()
         self._lost_lease: asyncio.Future[str]
+        self._lives: set[UUID] = set()  # of this worker, that have not left
         self._stopped = 0  # handlers that this life has lost
         self.was_deregistered = False
 
@@ -201,6 +204,7 @@ class Worker:
             try:
                 registered = await self._source.register(worker, options.lease_seconds + KEEPER_SECONDS)
                 await self._tell_of_the_dead(registered.earlier)
+                self._lives.add(registered.incarnation)
             except StoreUnavailable as error:
                 logger.debug("cannot register, trying again: %s", error)
                 with contextlib.suppress(TimeoutError):
@@ -213,7 +217,11 @@ class Worker:
         """Processes of this machine that were killed together with their lease keepers: nobody else can tell before their leases
         are over, and after that nobody would know that they died."""
         for one in earlier:
-            if has_ended(ProcessId(one.pid, one.pid_started)):
+            if one.incarnation in self._lives:  # which lost its lease; as long as jobs of it run on, that is refused
+                with contextlib.suppress(TaskForgeError):
+                    await self._source.deregister(one.incarnation)
+                    self._lives.discard(one.incarnation)
+            elif has_ended(ProcessId(one.pid, one.pid_started)):
                 logger.warning("worker process %d of this machine is gone without having left: its jobs go to others", one.pid)
                 with contextlib.suppress(TaskForgeError):
                     await self._source.deregister(one.incarnation, died=True)
@@ -347,6 +355,10 @@ class Worker:
 
     def _leave_at_once(self, held: Held) -> None:
         """In the watchdog's thread: nothing else can end this process in order. What ran beside it goes back unspent."""
+        in_any_case = threading.Timer(LEAVE_SECONDS, os._exit, (REPLACE,))  # the loop may be held inside a logging handler
+        in_any_case.daemon = True
+        with contextlib.suppress(RuntimeError):  # no more threads can be started
+            in_any_case.start()
         logger.error("%s does not let go of the event loop: this process ends and is replaced", held)
         with contextlib.suppress(Exception):
             logging.shutdown()

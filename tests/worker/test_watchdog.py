@@ -1,0 +1,137 @@
+"""The watchdog by itself: whom it blames, what it says in which order, and that nothing it waits for can keep it from ending."""
+
+import asyncio
+import contextvars
+import logging
+import os
+import threading
+import time
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from taskforge.domain.ids import IdMint, fence_of
+from taskforge.domain.job import Claimed
+from taskforge.domain.outcome import MOST_UNEXPLAINED
+from taskforge.domain.queue import QueueSettings
+from taskforge.worker import watchdog, worker
+from taskforge.worker.context import Running, current
+from taskforge.worker.executor import Executor
+from taskforge.worker.registry import Registry
+from taskforge.worker.supervisor import REPLACE
+from taskforge.worker.watchdog import Held, Watchdog
+from tests.worker.crew import until
+
+CHANNEL: Any = None
+
+
+def a_job(epoch: int = 1, attempt: int = 1, timeout: float = 60.0) -> Running:
+    fence = fence_of(IdMint()(), epoch)
+    return Running(Claimed(fence, "default", "work", b"[]", attempt, 3, 0, 0, timeout, None, None, 0.0, QueueSettings()), CHANNEL)
+
+
+class Heard:
+    """What a watchdog said."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[str, Held]] = []
+        self.slow = 0.0
+
+    def held(self, held: Held) -> None:
+        time.sleep(self.slow)
+        self.said.append(("held", held))
+
+    def back(self, held: Held, seconds: float) -> None:
+        self.said.append(("back", held))
+
+
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_what_a_job_left_behind_is_not_its_own_once_it_has_ended(monkeypatch: pytest.MonkeyPatch, has_ended: bool) -> None:
+    """A task has the context of whoever started it for as long as it runs."""
+    job, heard = a_job(), Heard()
+    context = contextvars.copy_context()
+    context.run(current.set, job)
+
+    class LeftBehind:
+        def get_context(self) -> contextvars.Context:
+            return context
+
+    monkeypatch.setattr(asyncio, "current_task", lambda _: LeftBehind())
+    running: dict[UUID, Running] = {} if has_ended else {job.claimed.fence: job}
+    watching = Watchdog(running, on_held=heard.held, on_back=heard.back)
+    assert watching._who().by is (None if has_ended else job)
+
+
+async def test_that_the_loop_is_held_is_said_before_that_it_is_back() -> None:
+    heard, job = Heard(), a_job()
+    heard.slow = 1.0  # longer than the loop is held from then on
+    job.task = asyncio.current_task()
+    watching = Watchdog({job.claimed.fence: job}, on_held=heard.held, on_back=heard.back)
+    watching.start()
+    time.sleep(1.6)
+    await until(lambda: len(heard.said) == 2)
+    watching.stop()
+    assert [what for what, _ in heard.said] == ["held", "back"]
+
+
+class Jammed(logging.Handler):
+    """A logging handler in which nobody gets on until it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go_on = threading.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.go_on.wait(20)
+
+
+@pytest.fixture
+def jammed() -> Any:
+    handler = Jammed()
+    watchdog.logger.addHandler(handler)
+    yield handler
+    handler.go_on.set()
+    watchdog.logger.removeHandler(handler)
+
+
+async def test_a_loop_held_inside_a_logging_handler_is_given_up(jammed: Jammed) -> None:
+    heard, job, given_up = Heard(), a_job(timeout=0.1), threading.Event()
+    job.started -= 10
+    job.task = asyncio.current_task()
+
+    def give_up(held: Held) -> None:
+        given_up.set()
+        jammed.go_on.set()
+
+    watching = Watchdog({job.claimed.fence: job}, on_held=heard.held, on_back=heard.back, give_up=give_up)
+    watching.start()
+    watchdog.logger.warning("never written")
+    watching.stop()
+    assert given_up.is_set()
+
+
+def test_a_process_that_leaves_at_once_does_though_nothing_can_be_logged(jammed: Jammed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "LEAVE_SECONDS", 0.1)
+    left: list[int] = []
+
+    def leave(status: int) -> None:
+        left.append(status)
+        jammed.go_on.set()
+
+    monkeypatch.setattr(os, "_exit", leave)
+    monkeypatch.setattr(logging, "shutdown", lambda: None)
+    someone: Any = None
+    worker.Worker._leave_at_once(someone, Held(None, ""))
+    assert left == [REPLACE, REPLACE]  # the second is the way out that was not needed any more
+
+
+@pytest.mark.parametrize(("epoch", "why"), [(MOST_UNEXPLAINED, "held up"), (MOST_UNEXPLAINED + 1, "timeout")])
+async def test_a_job_that_others_hold_up_goes_back_unspent_only_so_often(epoch: int, why: str) -> None:
+    executor = Executor(Registry(), CHANNEL, lambda _: None, slots=1)
+    job = a_job(epoch, timeout=5.0)
+    job.started -= 5.5
+    executor.running[job.claimed.fence] = job
+    executor.held_up[job.claimed.fence] = 2.0
+    executor.sweep()
+    assert job.why == why
