@@ -10,6 +10,7 @@ from taskforge.client.problems import AnswerLost, ServerFault, error_of
 from taskforge.domain.access import Crowded, Forbidden, Throttled, Unauthenticated
 from taskforge.domain.errors import (
     Conflict,
+    Deregistered,
     EventsGone,
     Gone,
     Invalid,
@@ -38,6 +39,7 @@ SAME: list[Exception] = [
     KeyTaken("k1", JOB),
     QueuePaused("mail"),
     LeaseLost("the lease ran out; register again"),
+    Deregistered("worker 'w' was deregistered"),
     Stale("the assignment was changed since it was read; read it again"),
     Conflict("job is running"),
     StoreUnavailable("the store is away", retry_after=3),

@@ -370,6 +370,11 @@ class Model:
 
     # --- Upkeep ---
 
+    def is_worth_a_look(self) -> bool:
+        """Whether something runs, or a worker lived since somebody last looked."""
+        running = any(job.status is R for job in self.jobs.values())
+        return running or any(worker.lease_until > self.looked_at for worker in self.workers.values())
+
     def look(self, rhythm: float | None) -> dict[UUID, str]:
         """What was lost, by whoever promises that somebody looks again within this rhythm."""
         self.bridge()
