@@ -392,14 +392,16 @@ class Keeper:
         process = self._process
         if process is None:
             return
+        self._close(process)
         if process.poll() is not None:
-            self._close(process)
-        elif self._let_go:
-            self._close(process)
-            threading.Thread(target=process.wait, name="taskforge-keeper", daemon=True).start()
-        else:
+            return
+        if not self._let_go:
             process.kill()
-            await self._ended(process)
+        # In a thread: whoever is cancelled while it waits here leaves no process behind that nobody waits for.
+        waiting = threading.Thread(target=process.wait, name="taskforge-keeper", daemon=True)
+        waiting.start()
+        while not self._let_go and waiting.is_alive():
+            await asyncio.sleep(0.01)
 
     def _close(self, process: subprocess.Popen[bytes]) -> None:
         for pipe in (process.stdin, process.stdout):
