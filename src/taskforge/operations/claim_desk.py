@@ -8,12 +8,14 @@ one claim now and then.
 import asyncio
 import contextlib
 import logging
+import random
 from collections.abc import Callable, Hashable
 from uuid import UUID
 
 from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.job import Claimed
-from taskforge.domain.outcome import Finish, HandBack
+from taskforge.domain.outcome import HandBackOutcome
+from taskforge.operations.completing import Ended, complete
 from taskforge.storage.engine import Claim, Engine
 
 logger = logging.getLogger("taskforge.api")
@@ -135,7 +137,8 @@ class ClaimDesk:
             return
         fences = list(self._unwanted)
         try:
-            await self._engine.finish([Finish(fence, HandBack("its worker did not wait for it")) for fence in fences])
+            outcome = HandBackOutcome("its worker did not wait for it")
+            await complete(self._engine, [Ended.unspent(fence, outcome) for fence in fences], random.random)
         except StoreUnavailable as error:
             logger.debug("cannot hand back %d jobs, trying again: %s", len(fences), error)
             return

@@ -36,6 +36,7 @@ class Waiting:
     def __init__(self) -> None:
         self.counting: asyncio.Task[None] | None = None
         self.counted_at: float | None = None  # None: not counted yet
+        self.tried_at: float | None = None  # also when the store was away
         self.took = 0.0  # seconds, the last time
         self.jobs = 0
         self.under_way = 0  # admitted, and perhaps not stored yet: a count may have missed them
@@ -108,7 +109,7 @@ class Quotas:
         if self._may_count(waiting, COUNT_SECONDS if full else max(COUNT_SECONDS, REST * waiting.took)):
             waiting.counting = asyncio.create_task(self._count(project, waiting))
         if waiting.counting is not None:
-            await self._wait_a_little(waiting, waiting.counting)
+            await self._wait_a_little(waiting, waiting.counting, full)
         if waiting.jobs + jobs > most:
             raise QuotaExceeded("pending_jobs", most, max(5.0, waiting.took))
         waiting.jobs += jobs
@@ -118,12 +119,13 @@ class Quotas:
     def _may_count(self, waiting: Waiting, rest: float) -> bool:
         if waiting.counting is not None:
             return False
-        return waiting.counted_at is None or self._monotonic() - waiting.counted_at > rest
+        return waiting.tried_at is None or self._monotonic() - waiting.tried_at > rest
 
-    async def _wait_a_little(self, waiting: Waiting, counting: asyncio.Task[None]) -> None:
-        is_first = waiting.counted_at is None
-        if is_first or waiting.took < QUICK_SECONDS:
-            await asyncio.wait([counting], timeout=FIRST_SECONDS if is_first else QUICK_SECONDS)
+    async def _wait_a_little(self, waiting: Waiting, counting: asyncio.Task[None], full: bool) -> None:
+        """Longer for a first count, and before anybody is refused by an old one."""
+        is_patient = waiting.counted_at is None or full
+        if is_patient or waiting.took < QUICK_SECONDS:
+            await asyncio.wait([counting], timeout=FIRST_SECONDS if is_patient else QUICK_SECONDS)
 
     async def _count(self, project: int, waiting: Waiting) -> None:
         began, under_way, waiting.since = self._monotonic(), waiting.under_way, 0
@@ -133,7 +135,7 @@ class Quotas:
                 waiting.jobs = sum(one.pending + one.scheduled for one in stats) + under_way + waiting.since
                 waiting.counted_at = began
         finally:
-            waiting.took = self._monotonic() - began
+            waiting.took, waiting.tried_at = self._monotonic() - began, began
             waiting.counting = None
 
     async def _admit_rate(self, project: int, quota: Quota, jobs: int, size: int) -> datetime | None:

@@ -21,7 +21,7 @@ from taskforge.domain.execution import Beat
 from taskforge.domain.ids import fence_of, job_of
 from taskforge.domain.job import Claimed, Job, JobStatus
 from taskforge.domain.log import NewLine
-from taskforge.domain.outcome import Attempt, Finish, HandBack, Lost, Outcome
+from taskforge.domain.outcome import Attempt, HandBackOutcome, Lost, Outcome
 from taskforge.domain.queue import QueueSettings
 from taskforge.domain.tenancy import Project
 from taskforge.domain.wire import MOST_AT_ONCE, MOST_WAIT_SECONDS
@@ -220,7 +220,8 @@ class WorkerDesk:
         running = await self._engine.active_executions([worker.project], timed_out=False, limit=100_000)
         orphans = [one.id for one in running if one.worker == worker.incarnation and one.id not in held and one.created_at < since]
         if orphans:
-            await self._engine.finish([Finish(fence, HandBack("the answer that gave it out was lost")) for fence in orphans])
+            outcome = HandBackOutcome("the answer that gave it out was lost")
+            await complete(self._engine, [Ended.unspent(fence, outcome) for fence in orphans], self._chance)
 
     # --- Saying what came of them ---
 

@@ -400,7 +400,7 @@ class Keeper:
         # In a thread: whoever is cancelled while it waits here leaves no process behind that nobody waits for.
         waiting = threading.Thread(target=process.wait, name="taskforge-keeper", daemon=True)
         waiting.start()
-        while not self._let_go and waiting.is_alive():
+        while not self._let_go and waiting.is_alive():  # noqa: ASYNC110 - a killed process takes milliseconds
             await asyncio.sleep(0.01)
 
     def _close(self, process: subprocess.Popen[bytes]) -> None:
