@@ -167,6 +167,21 @@ async def test_timeouts_and_heartbeats_wait_and_deadlines_do_not(world: World, s
     assert (late.fence, type(late.outcome)) == (timed.fence, TimedOut)
 
 
+async def test_a_silence_after_the_clock_was_set_back_is_like_any_other(world: World) -> None:
+    """Whoever registered, and what was claimed, in what is the future now was there before the silence."""
+    worker, claimed = await at_work(world, timeout_seconds=20)
+    world.clock.advance(-120)
+    assert await look(world) == []
+    for silence in (4.0, 16.0):  # less than half a lease, and more than one
+        world.clock.advance(silence)
+        assert await look(world) == []
+    await keep(world, worker, 19)
+    assert await look(world) == []
+    await keep(world, worker, 1)
+    [late] = await world.engine.lapsed(10, rhythm=RHYTHM)
+    assert (late.fence, type(late.outcome)) == (claimed.fence, TimedOut)
+
+
 async def test_a_job_claimed_in_the_silence_gets_no_more_than_it_lost(world: World) -> None:
     """A store that nobody looked at for an hour, because nothing ran, was there all the same."""
     worker = await world.worker(lease=1e6)

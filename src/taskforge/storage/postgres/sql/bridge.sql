@@ -1,7 +1,8 @@
 -- Nobody looked at the store for longer than was promised: it was away, could not be written, or its clock was stepped. That silence is
 -- nobody's death. Whoever ran jobs and was alive when somebody last looked gets the silence back, or a whole lease from now when it was
 -- longer than half of one (a renewal may have been due just then); timeouts and heartbeats of what runs are moved by it; deadlines, which
--- are times of the world, are not. A clock that was set back: leases end a lease from now, and those that were over stay so.
+-- are times of the world, are not. A clock that was set back: leases end a lease from now, and those that were over stay so; what was
+-- registered or claimed in what is the future since then was so before the silence.
 -- The row of looks is locked before (lock_look.sql). A renewal counts as a look: it is a write too, and renew.sql bridges before it.
 -- $1 incarnation that asks, which may run nothing, or null · $2 now (tests) · returns how many leases go on so
 with clock as materialized (
@@ -20,9 +21,10 @@ leases as (
     update taskforge.workers w set
         lease_until = case
             when w.lease_until <= g.seen then least(w.lease_until, g.now)
-            when g.now < g.seen or g.now - greatest(g.seen, w.registered_at) > make_interval(secs => w.lease_seconds / 2)
+            when g.now < g.seen
+                or g.now - greatest(g.seen, case when w.registered_at <= g.now then w.registered_at end) > make_interval(secs => w.lease_seconds / 2)
                 then g.now + make_interval(secs => w.lease_seconds)
-            else w.lease_until + (g.now - greatest(g.seen, w.registered_at))
+            else w.lease_until + (g.now - greatest(g.seen, case when w.registered_at <= g.now then w.registered_at end))
         end,
         heartbeat_at = least(w.heartbeat_at, g.now)
     from gap g
@@ -32,8 +34,8 @@ leases as (
 ),
 claims as (
     update taskforge.running r set
-        timeout_at = r.timeout_at + (g.now - greatest(g.seen, r.claimed_at)),
-        beat_by = r.beat_by + (g.now - greatest(g.seen, r.claimed_at))
+        timeout_at = r.timeout_at + (g.now - greatest(g.seen, case when r.claimed_at <= g.now then r.claimed_at end)),
+        beat_by = r.beat_by + (g.now - greatest(g.seen, case when r.claimed_at <= g.now then r.claimed_at end))
     from gap g
 ),
 looked as (
