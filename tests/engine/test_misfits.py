@@ -20,7 +20,7 @@ from taskforge.domain.outcome import (
     decide,
 )
 from taskforge.domain.queue import QueueSettings
-from taskforge.domain.worker import Registered
+from taskforge.domain.worker import Registered, Sample
 from tests.engine.world import World
 
 P, S, F = JobStatus.PENDING, JobStatus.SCHEDULED, JobStatus.FAILED
@@ -80,6 +80,19 @@ async def test_while_it_fits_nobody_it_stands_in_no_claims_way_and_does_not_fail
     assert (found.status, found.attempt_count, found.crash_count) == (S, 0, 0)
     assert await world.place_of(job) == "waiting"
     await world.probe.check()
+
+
+async def test_it_does_not_stand_in_the_way_for_a_worker_that_takes_nothing_more(world: World) -> None:
+    """As while a deploy drains the old ones: nobody can take it until the next registers."""
+    old, leaving = await world.online_worker("old"), await world.online_worker("leaving")
+    job = await world.enqueue()
+    await _misfit(world, old)
+    assert await world.engine.expire(100) == 0
+    await world.engine.renew(leaving.incarnation, 1e6, Sample(stopping=True))
+    told = await world.engine.explain([1], job)
+    assert [reason.code for reason in told.reasons] == ["misfit"]
+    assert await world.engine.expire(100) == 1
+    assert await world.place_of(job) == "waiting"
 
 
 async def test_a_worker_that_registers_has_it_offered_at_once_and_only_to_itself(world: World) -> None:

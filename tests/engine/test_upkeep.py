@@ -22,7 +22,8 @@ from taskforge.domain.outcome import (
     TimedOut,
 )
 from taskforge.domain.queue import QueueSettings
-from taskforge.domain.worker import Sample
+from taskforge.domain.tenancy import FIRST_PROJECT
+from taskforge.domain.worker import Sample, UpdateWorker
 from taskforge.storage.engine import Engine
 from tests.engine.world import ERROR, World
 
@@ -260,6 +261,33 @@ async def test_a_job_skipped_by_every_able_worker_fails(world: World) -> None:
     assert (found.status, found.reason) == (JobStatus.FAILED, "skipped by every able worker")
     assert found.error is not None
     assert (found.error.type, found.error.message) == ("SkippedByAll", "every worker that could take the job has skipped it")
+
+
+@pytest.mark.parametrize("stopping", [False, True])
+async def test_a_skipped_job_does_not_wait_for_a_worker_that_takes_nothing_more(world: World, stopping: bool) -> None:
+    job = await world.enqueue()
+    picky, leaving = await world.online_worker("picky"), await world.online_worker("leaving")
+    await world.finish((await world.claim_one(picky)).fence, Skip("not mine"))
+    assert await world.engine.expire(10) == 0
+    if stopping:
+        await world.engine.renew(leaving.incarnation, 1e6, Sample(stopping=True))
+    else:
+        await world.engine.update_worker(FIRST_PROJECT, UpdateWorker(worker=leaving.worker, drain_mode=True))
+    told = await world.engine.explain([FIRST_PROJECT], job)
+    assert [reason.code for reason in told.reasons] == ["skipped"]
+    assert await world.engine.expire(10) == 1
+    assert await world.status(job) is JobStatus.FAILED
+
+
+async def test_a_job_waits_when_the_one_worker_that_skipped_it_drains(world: World) -> None:
+    job = await world.enqueue()
+    picky = await world.online_worker("picky")
+    await world.finish((await world.claim_one(picky)).fence, Skip("not mine"))
+    await world.engine.update_worker(FIRST_PROJECT, UpdateWorker(worker=picky.worker, drain_mode=True))
+    told = await world.engine.explain([FIRST_PROJECT], job)
+    assert [reason.code for reason in told.reasons] == ["draining"]
+    assert await world.engine.expire(10) == 0
+    assert await world.claim_jobs(await world.worker("keen")) == [job]
 
 
 async def test_a_skipped_job_waits_while_nobody_able_lives(world: World) -> None:

@@ -34,8 +34,8 @@ _SHORT = {
     Hindrance.BUSY: "busy",
 }
 _ABLE = (None, Hindrance.BUSY)
-# But for how they stand just now.
-_WILLING = (None, Hindrance.BUSY, Hindrance.STUCK, Hindrance.SKIPPED, Hindrance.MISFIT, Hindrance.DRAINING, Hindrance.UNHEALTHY)
+# But for how they stand just now. For those that drain nobody waits.
+_WILLING = (None, Hindrance.BUSY, Hindrance.STUCK, Hindrance.SKIPPED, Hindrance.MISFIT, Hindrance.UNHEALTHY)
 _NOBODY = {"no_worker", "no_able_worker", *Hindrance} - {Hindrance.BUSY}
 _UNWILLING = {Hindrance.SKIPPED, Hindrance.MISFIT}
 
@@ -219,12 +219,12 @@ def _stuck(worker: Worker) -> str:
 
 def hindrance_now(worker: Worker, skipped: Collection[UUID]) -> Hindrance | None:
     """What keeps a worker that may take a job from it just now."""
-    if worker.id in skipped:
-        return Hindrance.SKIPPED
     if worker.incarnation in skipped:
         return Hindrance.MISFIT
     if worker.drains:
-        return Hindrance.DRAINING
+        return Hindrance.DRAINING  # before its skip: nothing fails for having been skipped by one that drains
+    if worker.id in skipped:
+        return Hindrance.SKIPPED
     is_full = worker.active_jobs + worker.stuck_slots >= worker.max_concurrent_jobs
     if worker.stuck_slots and is_full:
         return Hindrance.STUCK

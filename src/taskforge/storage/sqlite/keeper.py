@@ -93,8 +93,10 @@ class Keeper:
         return lease_lost(incarnation, name, has_left=bool(has_left))
 
     def live_takers(self, now: int) -> list[Taker]:
-        """Every worker whose lease is alive."""
-        rows = self._connection.execute(f"{_ALL_TAKERS} where lease_until > ?", (now,)).fetchall()
+        """Every worker whose lease is alive and that goes on claiming: for one that is drained or stops nobody waits."""
+        rows = self._connection.execute(
+            f"{_ALL_TAKERS} where lease_until > ? and not drain_mode and not stopping", (now,)
+        ).fetchall()
         return [codec.taker(row) for row in rows]
 
 
