@@ -279,6 +279,27 @@ async def test_a_skipped_job_does_not_wait_for_a_worker_that_takes_nothing_more(
     assert await world.status(job) is JobStatus.FAILED
 
 
+async def test_what_waits_for_a_busy_worker_keeps_no_other_job_from_being_looked_at(world: World) -> None:
+    """However many were skipped before it, and whosever they are."""
+    await world.enqueue_many(35)
+    rare = await world.enqueue(job_type="rare")
+    picky = await world.worker("picky")
+    await world.worker("busy", types=("work",))
+    for claimed in await world.claim(picky, 100):
+        await world.finish(claimed.fence, Skip("not mine"))
+    ended = [await world.engine.expire(1) for _ in range(4)]
+    assert sum(ended) == 1
+    assert await world.status(rare) is JobStatus.FAILED
+
+
+async def test_slices_of_skipped_jobs_are_full_to_the_end(world: World) -> None:
+    await world.enqueue_many(15)
+    picky = await world.worker()
+    for claimed in await world.claim(picky, 100):
+        await world.finish(claimed.fence, Skip("not mine"))
+    assert [await world.engine.expire(1) for _ in range(16)] == [1] * 15 + [0]
+
+
 async def test_a_job_waits_when_the_one_worker_that_skipped_it_drains(world: World) -> None:
     job = await world.enqueue()
     picky = await world.online_worker("picky")

@@ -34,12 +34,14 @@ _SILENCE = -1
 
 
 LOOKS = 10  # at so many times as many skipped jobs as may be changed: of the first, all may wait for a worker that is busy
+_BEFORE_ALL = UUID(int=0)
 
 
 class Keeper(Reader):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._kept: dict[str, datetime] = {}
+        self._walked = _BEFORE_ALL  # the skipped job at which the next look goes on
 
     async def stage(self, limit: int) -> int:
         async with self.connection() as connection:
@@ -123,7 +125,10 @@ class Keeper(Reader):
         return sum(isinstance(answer, Changed) for answer in answers)
 
     async def _skipped_by_all(self, catalog: Catalog, limit: int) -> list[asyncpg.Record]:
-        rows = await self.fetch("skipped", LOOKS * limit, self.bound_now())
+        """Up to `limit` jobs that every live worker able to take them has skipped. Each look goes on where the last one ended, and
+        then begins anew: whatever waits for a busy worker keeps nobody else's job from being looked at."""
+        rows = await self.fetch("skipped", LOOKS * limit, self.bound_now(), self._walked)
+        self._walked = rows[-1]["fence"] if rows and len(rows) == LOOKS * limit else _BEFORE_ALL
         if not rows:
             return []
         takers = [codec.taker(row) for row in await self.fetch("takers", self.bound_now())]
@@ -136,7 +141,10 @@ class Keeper(Reader):
             fit, unwilling = able.get(row["lane"]), set(row["skipped"])
             if fit and all(taker.worker in unwilling or taker.incarnation in unwilling for taker in fit):
                 found.append(row)
-        return found[:limit]
+                if len(found) == limit:
+                    self._walked = row["fence"]
+                    break
+        return found
 
     async def _park(self, unfit: dict[UUID, float]) -> None:
         """Jobs whose arguments fit no worker that is there wait out of the way of claims, each so many seconds."""

@@ -87,6 +87,7 @@ class SqliteEngine:
         self._inserts: dict[int, Callable[[Transaction, list[NewJob]], list[Inserted | Refused]]] = {}
         self._offers: dict[UUID, Call] = {}  # standing claims, by incarnation
         self._clean: set[int] = set()  # deleted queues that hold no jobs any more
+        self._walked = b""  # the skipped job behind which the next look goes on
 
     # --- Life ---
 
@@ -299,7 +300,9 @@ class SqliteEngine:
     async def expire(self, limit: int) -> int:
         stranded, clean = await self._readers.read(lambda seen: upkeep.find_stranded(seen, limit, self._clean))
         self._clean |= clean
-        return await self._writer.submit(lambda transaction: upkeep.expire(transaction, limit, stranded))
+        work = partial(upkeep.expire, limit=limit, stranded=stranded, behind=self._walked)
+        ended, self._walked = await self._writer.submit(work)
+        return ended
 
     async def fold(self, limit: int) -> int:
         return await self._writer.submit(lambda transaction: upkeep.fold(transaction, limit), lazy=True)

@@ -1,7 +1,5 @@
 """Keeps jobs moving, in bounded slices that any process may run: staging, expiry, folding."""
 
-import itertools
-
 from taskforge.domain.changes import SKIPPED_BY_ALL, End, ExpireJob, Standing, plan
 from taskforge.domain.ids import uuid_from_bytes
 from taskforge.domain.job import JobStatus
@@ -39,24 +37,30 @@ def find_stranded(snapshot: Snapshot, limit: int, clean: set[int]) -> tuple[list
     return [fence for (fence,) in rows], deleted if not rows else set()
 
 
-def expire(transaction: Transaction, limit: int, stranded: list[bytes]) -> int:
+def expire(transaction: Transaction, limit: int, stranded: list[bytes], behind: bytes) -> tuple[int, bytes]:
+    """How many were changed, and behind which of the skipped jobs the next look goes on; this one does behind `behind`."""
     ended = end(transaction, cancelled(stranded[:limit]))
     late: list[Waiter] = []
     for name in ("ready_late", "waiting_late"):
         rows = transaction.execute(sql(name), (transaction.now, limit - ended - len(late))).fetchall()
         late += [_expired(fence, "deadline passed" if deadline_passed else "expired") for fence, deadline_passed in rows]
     ended += end(transaction, late)
-    refused, parked = _refused_by_all(transaction, limit - ended)
-    return ended + parked + end(transaction, refused)
+    if ended >= limit:
+        return ended, behind
+    refused, unfit, walked = _refused_by_all(transaction, limit - ended, behind)
+    _park(transaction, unfit)
+    return ended + len(unfit) + end(transaction, refused), walked
 
 
-def _refused_by_all(transaction: Transaction, limit: int) -> tuple[list[Waiter], int]:
-    """Jobs that every live worker able to take them has skipped. Without any able worker they wait for one; and so do, out of the
-    way of claims, those whose arguments fitted none of these."""
-    statement = "select fence, lane, skipped, misfit_at from ready where skipped is not null order by fence limit ?"
-    rows = transaction.execute(statement, (LOOKS * limit,)).fetchall() if limit > 0 else []
+def _refused_by_all(transaction: Transaction, limit: int, behind: bytes) -> tuple[list[Waiter], dict[bytes, float], bytes]:
+    """Up to `limit` jobs that every live worker able to take them has skipped: those that fail, those whose arguments fitted none
+    of these workers, with for how long, and where the next look goes on. It begins anew behind the last: whatever waits for a
+    busy worker keeps nobody else's job from being looked at. Without any able worker they wait for one."""
+    statement = "select fence, lane, skipped, misfit_at from ready where skipped is not null and fence > ? order by fence limit ?"
+    rows = transaction.execute(statement, (behind, LOOKS * limit)).fetchall()
     if not rows:
-        return [], 0
+        return [], {}, b""
+    walked = rows[-1][0] if len(rows) == LOOKS * limit else b""
     catalog, takers = transaction.keeper.current(), transaction.keeper.live_takers(transaction.steady)
     able: dict[int, list[tuple[str, str]]] = {}
     refused: list[Waiter] = []
@@ -72,9 +76,10 @@ def _refused_by_all(transaction: Transaction, limit: int) -> tuple[list[Waiter],
             refused.append(_expired(fence, SKIPPED_BY_ALL))
         else:
             unfit[fence] = (transaction.now - misfit_at) / codec.SECOND
-    some = dict(itertools.islice(unfit.items(), limit))
-    _park(transaction, some)
-    return refused[:limit], len(some)
+        if len(refused) + len(unfit) == limit:
+            walked = fence
+            break
+    return refused, unfit, walked
 
 
 def _park(transaction: Transaction, unfit: dict[bytes, float]) -> None:
