@@ -180,6 +180,11 @@ async def change_jobs(stage: Stage) -> Deed:
 
 
 @case
+async def register_worker(stage: Stage) -> Deed:
+    return Deed(action="worker.register", body={"name": f"w{uuid4().hex[:8]}", "capabilities": {"gpu": True}})
+
+
+@case
 async def update_worker(stage: Stage) -> Deed:
     return Deed(action="worker.update", at={"worker_id": await stage.worker()}, body={"max_concurrent_jobs": 3})
 

@@ -70,6 +70,67 @@ async def test_a_deregistered_worker_is_told_so_and_comes_back_when_it_is_starte
     assert (await root.get(f"/api/v1/workers/{worker['worker']}")).json()["status"] == "online"
 
 
+async def register(client: httpx.AsyncClient, expected: int = 201, query: str = "", **body: Any) -> Any:
+    answer = await client.post(f"/api/v1/workers{query}", json=body)
+    assert answer.status_code == expected, answer.text
+    return answer.json()
+
+
+async def test_whoever_may_change_workers_registers_one_ahead_and_its_process_becomes_it(api: Api, root: httpx.AsyncClient) -> None:
+    """`worker:write` is enough for it, and not for a worker's work; `worker:run` is not enough."""
+    keeper, runner = [api.client(await api.key(1, [f"worker:{one}"], "default")) for one in ("write", "run")]
+    made = await register(keeper, name="gpu-1", worker_type="specialized_gpu", capabilities={"gpu": True}, max_concurrent_jobs=2)
+    assert (made["status"], made["last_heartbeat"], made["project"]) == ("offline", None, "default")
+    assert (made["worker_type"], made["capabilities"], made["max_concurrent_jobs"]) == ("specialized_gpu", {"gpu": True}, 2)
+    refused = await register(runner, 403, name="gpu-2")
+    assert "worker:write" in refused["detail"]
+    assert "worker:run" in (await call(keeper, "register", 403, name="gpu-1"))["detail"]
+    queue = (await root.post("/api/v1/queues", json={"name": "renders"})).json()["id"]
+    assert (await keeper.put(f"/api/v1/queues/{queue}/assignments/{made['id']}", json={})).status_code == 201
+    await root.post("/api/v1/jobs/bulk", json=[{"queue": "renders", "job_type": "render"}] * 3)
+    started = await start(runner, "gpu-1", max_concurrent_jobs=8)
+    assert started["worker"] == made["id"]
+    assert len((await call(runner, "claim", incarnation=started["incarnation"], limit=8))["jobs"]) == 2
+    shown = (await root.get(f"/api/v1/workers/{made['id']}")).json()
+    assert (shown["status"], shown["max_concurrent_jobs"], shown["started_slots"]) == ("online", 2, 8)
+
+
+async def test_a_worker_is_not_registered_over_one_that_is_there(root: httpx.AsyncClient) -> None:
+    worker, other = await start(root, "w"), await start(root, "other")
+    assert "'w' is in use" in (await register(root, 409, name="w", capabilities={"gpu": True}))["detail"]
+    assert (await root.get(f"/api/v1/workers/{worker['worker']}")).json()["capabilities"] == {}
+    await patch(root, other["worker"], name="shown")
+    for incarnation in (worker["incarnation"], other["incarnation"]):
+        await call(root, "deregister", 204, incarnation=incarnation)
+    assert "'shown' is in use" in (await register(root, 409, name="shown"))["detail"]
+    again = await register(root, name="w", role="night")
+    assert (again["id"], again["status"], again["role"]) == (worker["worker"], "offline", "night")
+    assert (await register(root, name="w"))["id"] == worker["worker"]
+    assert (await root.delete(f"/api/v1/workers/{worker['worker']}")).status_code == 204
+
+
+async def test_workers_are_registered_in_ones_own_projects_alone(api: Api, root: httpx.AsyncClient) -> None:
+    rival = await api.tenant("rival")
+    assert (await root.post("/api/v1/projects", json={"name": "two"})).status_code == 201
+    bound = api.client(await api.key(1, ["worker:write"], "two"))
+    assert (await register(bound, name="w"))["project"] == "two"
+    assert (await register(root, name="w", query="?project=two"))["project"] == "two"
+    await register(root, 422, name="w")  # which of the two is not said
+    await register(bound, 403, "?project=default", name="w")
+    await register(api.client(rival.key), 404, "?project=two", name="w")
+    theirs = await register(api.client(rival.key), name="w")
+    assert (await root.get(f"/api/v1/workers/{theirs['id']}")).status_code == 403
+    assert {one["id"] for one in (await root.get("/api/v1/workers?project=default")).json()["items"]} == set()
+    for body in (
+        {},
+        {"name": ""},
+        {"name": "w", "worker_type": "bogus"},
+        {"name": "w", "max_concurrent_jobs": 0},
+        {"name": "w", "pid": 1},
+    ):
+        await register(bound, 422, **body)
+
+
 async def test_who_is_healthy_and_what_is_asked_wrongly(root: httpx.AsyncClient) -> None:
     async def names(query: str) -> set[str]:
         answer = await root.get(f"/api/v1/workers?{query}")

@@ -18,7 +18,7 @@ from taskforge.domain.job import Inserted, JobStatus, NewJob, Refused, new_job
 from taskforge.domain.log import Level
 from taskforge.domain.query import JobFilter, Page
 from taskforge.domain.queue import CreateQueue, DeleteQueue, QueueSettings, UpdateQueue
-from taskforge.domain.worker import NewWorker, Sample, UpdateWorker
+from taskforge.domain.worker import NewWorker, RegisterWorker, Sample, UpdateWorker
 from taskforge.settings import Settings
 from taskforge.storage.engine import Engine
 from taskforge.wiring import make_engine
@@ -138,6 +138,14 @@ async def test_queues_are_changed_and_measured(engine: Engine) -> None:
     assert refused.error.queue == "mail"
     assert (await engine.change_queue(1, DeleteQueue(queue=mail.id))).deleted_at is not None
     assert "mail" not in [one.name for one in await engine.queues(ANY)]
+
+
+async def test_a_worker_is_registered_ahead_of_its_process(engine: Engine) -> None:
+    ahead = await engine.update_worker(1, RegisterWorker(name="ahead", role="night", max_concurrent_jobs=4))
+    assert (ahead.name, ahead.status, ahead.role, ahead.max_concurrent_jobs) == ("ahead", "offline", "night", 4)
+    assert (await engine.register(1, NewWorker(name="ahead"), 5)).worker == ahead.id
+    with pytest.raises(Conflict, match="in use"):
+        await engine.update_worker(1, RegisterWorker(name="ahead"))
 
 
 async def test_workers_live_by_the_protocol(engine: Engine) -> None:

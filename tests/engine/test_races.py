@@ -15,7 +15,7 @@ from taskforge.domain.ids import job_of
 from taskforge.domain.job import Claimed, Inserted, JobStatus, new_job
 from taskforge.domain.outcome import Cancel, Finish, HandBack, Retry, Succeed, decide
 from taskforge.domain.queue import CreateQueue, DeleteQueue, Queue
-from taskforge.domain.worker import NewWorker
+from taskforge.domain.worker import NewWorker, Registered, RegisterWorker
 from taskforge.storage.engine import Claim, Engine
 from tests.engine.stores import Store
 from tests.engine.world import ERROR, Clock, World
@@ -39,6 +39,29 @@ async def crowd(store: Store) -> Crowd:
     made.engines = engines
     await made.queue("default")
     return made
+
+
+async def test_one_who_registers_a_worker_ahead_and_its_process_that_starts_just_then_make_one_worker(crowd: Crowd) -> None:
+    ahead, process, _ = crowd.engines
+    for number in range(60):
+        name = f"w{number}"
+
+        async def register(name: str = name, pause: float = 0.001 * (number % 4)) -> UUID | None:
+            await asyncio.sleep(pause)
+            try:
+                return (await ahead.update_worker(1, RegisterWorker(name=name, max_concurrent_jobs=3))).id
+            except Conflict:
+                return None
+
+        async def start(name: str = name, pause: float = 0.001 * (number // 4 % 4)) -> Registered:
+            await asyncio.sleep(pause)
+            return await process.register(1, NewWorker(name=name), 600)
+
+        made, started = await asyncio.gather(register(), start())
+        assert made in (None, started.worker), f"round {number}: two workers of one name"
+        newest = [one for one in await ahead.workers([1]) if one.name == name][-1]
+        assert newest.incarnation == started.incarnation, f"round {number}: what is there is hidden by what is not"
+        assert newest.max_concurrent_jobs == (10 if made is None else 3)
 
 
 async def drain(engine: Engine, incarnation: UUID, work: Callable[[Claimed], Awaitable[None]], batch: int) -> None:

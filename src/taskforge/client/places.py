@@ -10,7 +10,7 @@ from taskforge.client.shapes import AssignmentShape, QueueShape, StatsShape, Wor
 from taskforge.domain.assignment import Assign, Assignment, Reassign, Unassign
 from taskforge.domain.query import QueueStats, WorkerTotals
 from taskforge.domain.queue import CreateQueue, DeleteQueue, Queue, UpdateQueue
-from taskforge.domain.worker import UpdateWorker, Worker
+from taskforge.domain.worker import RegisterWorker, Worker, WorkerChange
 
 
 class _Queues(msgspec.Struct):
@@ -93,8 +93,10 @@ def worker_totals(worker: UUID) -> Request[WorkerTotals]:
     return get(f"/workers/{worker}/stats", read)
 
 
-def update_worker(change: UpdateWorker) -> list[Request[Worker]]:
+def update_worker(change: WorkerChange) -> list[Request[Worker]]:
     """One call for what it is, another for whether it drains; what is expected is expected of the first."""
+    if isinstance(change, RegisterWorker):
+        return [post("/workers", _read_worker, change, repeatable=True)]
     requests: list[Request[Worker]] = []
     headers = _meant(change.expected_mark)
     fields = _given(change, "name", "max_concurrent_jobs", "capabilities")

@@ -27,7 +27,7 @@ from taskforge.domain.outcome import Finish, Lost
 from taskforge.domain.query import MOST_IDS, Events, JobFilter, Page, QueueStats, WorkerTotals
 from taskforge.domain.queue import DeleteQueue, Queue, QueueChange
 from taskforge.domain.tenancy import QuotaExceeded
-from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, UpdateWorker, Worker
+from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, Worker, WorkerChange
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -178,7 +178,7 @@ class RemoteEngine:
         except Forbidden:
             return await self._send(places.stats("/jobs/stats"))  # for those who may see jobs, and no queues
 
-    async def update_worker(self, project: int, change: UpdateWorker, note: Note | None = None) -> Worker:
+    async def update_worker(self, project: int, change: WorkerChange, note: Note | None = None) -> Worker:
         *before, last = places.update_worker(change)
         for request in before:
             await self._send(request)

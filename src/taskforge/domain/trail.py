@@ -38,7 +38,7 @@ def queue_changed(note: Note, before: Queue | None, after: Queue) -> Entry:
     return _entry(note, after.project, f"queue {after.name} ({after.id})", old, new)
 
 
-def worker_changed(note: Note, before: Worker, after: Worker) -> Entry:
+def worker_changed(note: Note, before: Worker | None, after: Worker) -> Entry:
     old, new = _differences(WORKER_FIELDS, before, after)
     return _entry(note, after.project, f"worker {after.name} ({after.id})", old, new)
 

@@ -93,6 +93,25 @@ class UpdateWorker(msgspec.Struct, frozen=True, kw_only=True):
     expected_mark: str | None = None  # the mark of the worker that is meant; one that was changed meanwhile is left alone
 
 
+class RegisterWorker(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker that an operator makes known before anybody runs it: offline, until a process is started under its name. Slots
+    that are named are the operator's wish; the rest is what the process says of itself, once it is there."""
+
+    name: str
+    worker_type: str = "general"
+    role: str | None = None
+    capabilities: dict[str, Any] = {}
+    max_concurrent_jobs: int | None = None
+
+    def presented(self) -> NewWorker:
+        worker = NewWorker(name=self.name, worker_type=self.worker_type, role=self.role, capabilities=self.capabilities)
+        slots = self.max_concurrent_jobs
+        return worker if slots is None else msgspec.structs.replace(worker, max_concurrent_jobs=slots)
+
+
+WorkerChange = RegisterWorker | UpdateWorker
+
+
 class Worker(msgspec.Struct, frozen=True, kw_only=True):
     id: UUID
     incarnation: UUID
@@ -198,6 +217,16 @@ def check_name_is_free(name: str, bearers: Sequence[Sequence[Any]]) -> None:
     for identity, shown, given in bearers:
         whose = f"worker {identity}" if shown == name else f"worker {shown!r} ({identity}), which was started as {given!r}"
         raise Conflict(f"the name {name!r} is in use by {whose}; choose another one")
+
+
+def check_may_register(name: str, workers: Sequence[Worker], now: datetime) -> None:
+    """Of the project's workers none is there under this name, and none that was started under another one is shown by it."""
+    bearers = [
+        (one.id, one.name, one.started_as)
+        for one in workers
+        if (one.lease_until > now and name in (one.name, one.started_as)) or (one.name == name != one.started_as)
+    ]
+    check_name_is_free(name, bearers)
 
 
 def name_beside(name: str, incarnation: UUID) -> str:

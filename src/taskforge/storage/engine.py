@@ -23,7 +23,7 @@ from taskforge.domain.log import Level, Line, NewLine
 from taskforge.domain.outcome import Attempt, Finish, Lost, Outcome
 from taskforge.domain.query import Events, JobFilter, Page, QueueStats, WorkerTotals
 from taskforge.domain.queue import Queue, QueueChange, QueueSettings
-from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, UpdateWorker, Worker
+from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, Worker, WorkerChange
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -85,7 +85,7 @@ class Engine(Protocol):
         died: bool = False,
         projects: Sequence[int] | None = None,
     ) -> None: ...
-    async def update_worker(self, project: int, change: UpdateWorker, note: Note | None = None) -> Worker: ...
+    async def update_worker(self, project: int, change: WorkerChange, note: Note | None = None) -> Worker: ...
     async def workers(self, projects: Sequence[int]) -> list[Worker]: ...
     async def worker_totals(self, projects: Sequence[int]) -> list[WorkerTotals]: ...
 

@@ -11,7 +11,7 @@ from litestar.params import FromPath, FromQuery, JSONBody
 from taskforge.api.caller import Caller
 from taskforge.api.etags import IfMatch, mark_in, tagged
 from taskforge.api.problems import responses
-from taskforge.api.routes.queues import ProjectName, QueueList
+from taskforge.api.routes.queues import NewIn, ProjectName, QueueList
 from taskforge.api.views import AssignmentView, QueueView, Time, WorkerView, assignment_view, queue_view, worker_view
 from taskforge.domain import rules
 from taskforge.domain.access import Permission
@@ -19,11 +19,21 @@ from taskforge.domain.assignment import Assign, Assignment, Reassign, Unassign
 from taskforge.domain.eligibility import hindrance_to_serve
 from taskforge.domain.errors import Conflict, Invalid, NotFound
 from taskforge.domain.queue import Queue
-from taskforge.domain.worker import WORKER_TYPES, UpdateWorker, Worker, check_worker
+from taskforge.domain.worker import WORKER_TYPES, RegisterWorker, UpdateWorker, Worker, check_worker
 
 
 class WorkerList(msgspec.Struct, frozen=True):
     items: list[WorkerView]
+
+
+class WorkerBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Slots that are left out are those that the worker's process is started with."""
+
+    name: str
+    worker_type: str = "general"
+    role: str | None = None
+    capabilities: dict[str, Any] = {}
+    max_concurrent_jobs: int | None = None
 
 
 class WorkerEdit(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -103,6 +113,18 @@ async def list_workers(
         found = [one for one in found if one.is_healthy(now, heartbeat_timeout_seconds)]
     names = await caller.project_names()
     return WorkerList([worker_view(one, names) for one in found if worker_type in (None, one.worker_type)])
+
+
+@post("/workers", permission=Permission.WORKER_WRITE, tags=["Workers"], responses=responses(404, 409))
+async def register_worker(
+    caller: NamedDependency[Caller], data: JSONBody[WorkerBody], project: NewIn = None
+) -> Response[WorkerView]:
+    """Make a worker known before its process is there, to assign it to queues or set its slots: it is offline until one is started
+    under its name. Processes register themselves (`POST /worker/register`). 409: a worker of this name is there already."""
+    owner = await caller.project(project)
+    change = RegisterWorker(**msgspec.structs.asdict(data))
+    made = await caller.backend.engine.update_worker(owner.number, change, note=caller.note("worker.register"))
+    return await _rendered(caller, made, 201)
 
 
 @get("/workers/{worker_id:uuid}", permission=Permission.WORKER_READ, tags=["Workers"], responses=responses(404))
@@ -330,12 +352,13 @@ async def _update(caller: Caller, change: UpdateWorker, action: str) -> Response
     return await _rendered(caller, made)
 
 
-async def _rendered(caller: Caller, worker: Worker) -> Response[WorkerView]:
-    return tagged(worker_view(worker, await caller.project_names()), worker.mark)
+async def _rendered(caller: Caller, worker: Worker, status: int = 200) -> Response[WorkerView]:
+    return tagged(worker_view(worker, await caller.project_names()), worker.mark, status)
 
 
 HANDLERS = [
     list_workers,
+    register_worker,
     get_worker,
     update_worker,
     drain_worker,

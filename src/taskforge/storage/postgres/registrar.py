@@ -30,10 +30,12 @@ from taskforge.domain.worker import (
     Earlier,
     NewWorker,
     Registered,
+    RegisterWorker,
     Renewed,
     Sample,
-    UpdateWorker,
     Worker,
+    WorkerChange,
+    check_may_register,
     check_name_is_free,
     check_worker,
     name_beside,
@@ -191,37 +193,59 @@ class Registrar(Steward):
 
     async def register(self, project: int, worker: NewWorker, lease_seconds: float) -> Registered:
         check_worker(worker)
-        incarnation = self.mint()
-        async with self.connection() as connection:
-            try:
-                identity: UUID = await connection.fetchval(
-                    self.sql("register"),
-                    incarnation,
-                    self.mint(),
-                    project,
-                    worker.name,
-                    worker.worker_type,
-                    worker.role,
-                    msgspec.json.encode(worker.capabilities).decode(),
-                    worker.queues,
-                    worker.types,
-                    worker.max_concurrent_jobs,
-                    worker.version,
-                    worker.host,
-                    worker.pid,
-                    lease_seconds,
-                    self.bound_now(),
-                    name_beside(worker.name, incarnation),
-                    worker.machine,
-                    worker.pid_started,
-                )
-            except asyncpg.ForeignKeyViolationError:
-                raise NotFound("project", str(project)) from None
+        async with self.transaction() as connection:
+            identity, incarnation = await self._begin_life(connection, project, worker, lease_seconds)
             await connection.execute(self.sql("unpark"), project, worker.types, self.bound_now())
             values = (project, worker.machine, incarnation, self.bound_now(), MOST_EARLIER)
             rows = await connection.fetch(self.sql("earlier"), *values) if worker.machine else []
         earlier = tuple(Earlier(uuid_from_int(row["incarnation"].int), row["pid"], row["pid_started"]) for row in rows)
         return Registered(uuid_from_int(identity.int), incarnation, earlier)
+
+    async def _begin_life(
+        self, connection: Connection, project: int, worker: NewWorker, lease_seconds: float, wish: int | None = None
+    ) -> tuple[UUID, UUID]:
+        """Its identity and its incarnation. `wish`: how many slots an operator wants it to have."""
+        incarnation = self.mint()
+        await connection.execute(self.sql("lock_name"), project, worker.name)
+        try:
+            identity: UUID = await connection.fetchval(
+                self.sql("register"),
+                incarnation,
+                self.mint(),
+                project,
+                worker.name,
+                worker.worker_type,
+                worker.role,
+                msgspec.json.encode(worker.capabilities).decode(),
+                worker.queues,
+                worker.types,
+                worker.max_concurrent_jobs,
+                worker.version,
+                worker.host,
+                worker.pid,
+                lease_seconds,
+                self.bound_now(),
+                name_beside(worker.name, incarnation),
+                worker.machine,
+                worker.pid_started,
+                wish,
+            )
+        except asyncpg.ForeignKeyViolationError:
+            raise NotFound("project", str(project)) from None
+        return identity, incarnation
+
+    async def _register_ahead(self, project: int, change: RegisterWorker, note: Note | None) -> Worker:
+        check_worker(worker := change.presented())
+        async with self.transaction() as connection:
+            await connection.execute(self.sql("lock_name"), project, worker.name)  # before the look at who is there
+            rows = await connection.fetch(self.sql("workers"), [project], self.bound_now())
+            for row in rows[:1]:
+                check_may_register(worker.name, [codec.worker(one, row["now"], None) for one in rows], row["now"])
+            identity, _ = await self._begin_life(connection, project, worker, 0.0, change.max_concurrent_jobs)
+            made = await self._latest(connection, project, identity)
+            if note is not None:
+                await self.enter(connection, [trail.worker_changed(note, None, made)])
+        return made
 
     async def renew(self, incarnation: UUID, lease_seconds: float, sample: Sample) -> Renewed:
         numbers = (lease_seconds, sample.cpu_percent, sample.memory_bytes, sample.healthy)
@@ -267,7 +291,9 @@ class Registrar(Steward):
             if note is not None:
                 await self.enter(connection, [trail.worker_left(note, *row) for row in rows])
 
-    async def update_worker(self, project: int, change: UpdateWorker, note: Note | None = None) -> Worker:
+    async def update_worker(self, project: int, change: WorkerChange, note: Note | None = None) -> Worker:
+        if isinstance(change, RegisterWorker):
+            return await self._register_ahead(project, change, note)
         check_worker(change)
         async with self.transaction() as connection:
             # Locked first, so that what is read here cannot change before the commit.

@@ -23,7 +23,7 @@ from taskforge.domain.outcome import Finish, Lost
 from taskforge.domain.query import Events, JobFilter, Page, QueueStats, WorkerTotals
 from taskforge.domain.queue import Queue, QueueChange
 from taskforge.domain.tenancy import FIRST_PROJECT
-from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, UpdateWorker, Worker
+from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, Worker, WorkerChange
 from taskforge.storage.cabinet import Step
 from taskforge.storage.directory import home_of
 from taskforge.storage.engine import Claim, Lapsed, Pruned
@@ -211,7 +211,7 @@ class SqliteEngine:
         )
         await self._writer.submit(leave)
 
-    async def update_worker(self, project: int, change: UpdateWorker, note: Note | None = None) -> Worker:
+    async def update_worker(self, project: int, change: WorkerChange, note: Note | None = None) -> Worker:
         made = await self._writer.submit(lambda transaction: workers.update_worker(transaction, project, change, note))
         return made.judged(self._clock(), self._heartbeat_timeout)
 

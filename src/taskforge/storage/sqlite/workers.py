@@ -15,10 +15,12 @@ from taskforge.domain.worker import (
     Earlier,
     NewWorker,
     Registered,
+    RegisterWorker,
     Renewed,
     Sample,
-    UpdateWorker,
     Worker,
+    WorkerChange,
+    check_may_register,
     check_name_is_free,
     check_worker,
     name_beside,
@@ -37,6 +39,18 @@ DAY_SECONDS = 86_400.0
 
 def register(transaction: Transaction, project: int, worker: NewWorker, lease_seconds: float) -> Registered:
     check_worker(worker)
+    identity, incarnation = _begin_life(transaction, project, worker, lease_seconds)
+    types = None if worker.types is None else codec.json(worker.types)
+    transaction.execute(sql("unpark"), (transaction.now, project, types))
+    since = transaction.steady - span(DAY_SECONDS)
+    rows = transaction.execute(sql("earlier"), (project, worker.machine, incarnation.bytes, since, MOST_EARLIER))
+    return Registered(identity, incarnation, tuple(Earlier(uuid_from_bytes(key), pid, started) for key, pid, started in rows))
+
+
+def _begin_life(
+    transaction: Transaction, project: int, worker: NewWorker, lease_seconds: float, wish: int | None = None
+) -> tuple[UUID, UUID]:
+    """Its identity and its incarnation. `wish`: how many slots an operator wants it to have."""
     if transaction.execute("select 1 from projects where number = ?", (project,)).fetchone() is None:
         raise NotFound("project", str(project))
     before = transaction.execute(sql("worker_named"), (project, worker.name)).fetchone()
@@ -64,18 +78,15 @@ def register(transaction: Transaction, project: int, worker: NewWorker, lease_se
             transaction.steady + span(lease_seconds),
             now,
             worker.name,
-            wished,
+            wished if wish is None else wish,
             drains,
             lease_seconds,
             worker.machine,
             worker.pid_started,
         ),
     )
-    transaction.execute(sql("unpark"), (now, project, None if worker.types is None else codec.json(worker.types)))
     ledger.announce(transaction, project, "worker.registered", worker=identity)
-    since = transaction.steady - span(DAY_SECONDS)
-    rows = transaction.execute(sql("earlier"), (project, worker.machine, incarnation.bytes, since, MOST_EARLIER))
-    return Registered(identity, incarnation, tuple(Earlier(uuid_from_bytes(key), pid, started) for key, pid, started in rows))
+    return identity, incarnation
 
 
 def renew(transaction: Transaction, asked_at: int, incarnation: UUID, lease_seconds: float, sample: Sample) -> Renewed:
@@ -125,7 +136,9 @@ def deregister(
         ledger.enter(transaction, [trail.worker_left(note, *one) for one in known])
 
 
-def update_worker(transaction: Transaction, project: int, change: UpdateWorker, note: Note | None) -> Worker:
+def update_worker(transaction: Transaction, project: int, change: WorkerChange, note: Note | None) -> Worker:
+    if isinstance(change, RegisterWorker):
+        return _register_ahead(transaction, project, change, note)
     check_worker(change)
     before = _latest(transaction, project, change.worker)
     check_same(f"worker {before.name!r}", change.expected_mark, before.mark)
@@ -150,6 +163,17 @@ def update_worker(transaction: Transaction, project: int, change: UpdateWorker, 
     if note is not None:
         ledger.enter(transaction, [trail.worker_changed(note, before, after)])
     return after
+
+
+def _register_ahead(transaction: Transaction, project: int, change: RegisterWorker, note: Note | None) -> Worker:
+    check_worker(worker := change.presented())
+    known = list_workers(transaction.connection, [project], transaction.now, transaction.steady)
+    check_may_register(worker.name, known, codec.moment(transaction.now))
+    identity, _ = _begin_life(transaction, project, worker, 0.0, change.max_concurrent_jobs)
+    made = _latest(transaction, project, identity)
+    if note is not None:
+        ledger.enter(transaction, [trail.worker_changed(note, None, made)])
+    return made
 
 
 def _bearers(transaction: Transaction, project: int, name: str, but: UUID) -> list[tuple[UUID, str, str]]:
