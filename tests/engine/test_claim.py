@@ -382,6 +382,24 @@ async def test_what_a_worker_is_reporting_takes_no_slot_up_to_twice_as_many(worl
     assert claimed == [2, 1, 1, 0, 2]
 
 
+async def test_what_was_reported_before_the_claim_came_makes_no_slots(world: World) -> None:
+    await world.enqueue_many(20)
+    worker = await world.worker(max_concurrent_jobs=2)
+    first = await world.claim(worker, 2)
+    await world.engine.finish([Finish(job.fence, Succeed()) for job in first])
+    assert len(await world.engine.claim(Claim(worker.incarnation, 10, reporting=2))) == 2
+    assert await world.claim(worker) == []
+
+
+async def test_slots_are_kept_when_the_clock_was_set_back(world: World) -> None:
+    await world.enqueue_many(20)
+    worker = await world.worker(max_concurrent_jobs=3)
+    await world.claim(worker, 1)
+    world.clock.advance(-120)
+    claimed = [len(await world.claim(worker, 1)) for _ in range(4)]
+    assert sum(claimed) == 2
+
+
 async def test_a_limit_of_nothing_takes_nothing(world: World) -> None:
     await world.enqueue()
     assert await world.claim(await world.worker(), 0) == []

@@ -51,6 +51,16 @@ async def test_one_that_got_less_goes_on_standing_for_the_rest(engine: SqliteEng
     assert await _payloads(engine, Claim(worker, 0)) == [b"0", b"1"]
 
 
+async def test_what_was_being_reported_when_it_was_left_makes_no_slots_later(engine: SqliteEngine) -> None:
+    worker = (await engine.register(1, NewWorker(name="one", max_concurrent_jobs=2), 60)).incarnation
+    await _insert(engine, 2)
+    assert await _payloads(engine, Claim(worker, 2)) == [b"0", b"1"]
+    assert await engine.claim(Claim(worker, 2, standing=True, reporting=2)) == []
+    await _insert(engine, 2)
+    assert (await engine.stats([1]))[0].processing == 2
+    assert await _payloads(engine, Claim(worker, 2, standing=True, reporting=2)) == [b"0", b"1"]
+
+
 async def test_limit_0_ends_it_and_brings_what_it_has(engine: SqliteEngine) -> None:
     worker = (await engine.register(1, NewWorker(name="one", max_concurrent_jobs=1_000), 60)).incarnation
     assert await engine.claim(Claim(worker, 2, standing=True)) == []

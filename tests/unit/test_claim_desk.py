@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from taskforge.domain.job import Claimed, Inserted, JobStatus, new_job
+from taskforge.domain.outcome import Finish, Succeed
 from taskforge.domain.queue import CreateQueue
 from taskforge.domain.worker import NewWorker
 from taskforge.operations import claim_desk
@@ -99,3 +100,55 @@ async def test_a_job_that_comes_while_the_store_finds_nothing_does_not_wait_for_
         assert len(await caller) == 1
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+
+
+async def _busy_waiter(desk: Desk) -> tuple[UUID, Claimed, "asyncio.Task[list[Claimed]]"]:
+    """A worker of one slot whose job has ended, as it says, and which waits for the next one before that was heard of."""
+    desk.let_go.set()
+    worker = (await desk.engine.register(1, NewWorker(name="busy", max_concurrent_jobs=1), 60)).incarnation
+    await desk.insert()
+    [job] = await desk.engine.claim(Claim(worker, 1))
+    wish = Claim(worker, 1, remote=True, reporting=1)
+    caller = asyncio.create_task(desk.desk.claim(wish, "kind", 30.0, lambda: lambda: None))
+    async with asyncio.timeout(5):
+        while not desk.desk.waiting:
+            await asyncio.sleep(0.005)
+    return worker, job, caller
+
+
+@pytest.fixture
+async def served(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:
+    """The same with waiting claims that are served when the test signals work, and not otherwise."""
+    monkeypatch.setattr(claim_desk, "POLL_SECONDS", 60.0)
+    monkeypatch.setattr(desk.engine, "on_work", lambda _: lambda: None)
+    running = asyncio.create_task(desk.desk.run())
+    yield desk
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_what_a_worker_was_reporting_makes_no_slots_for_a_claim_that_waits(served: Desk) -> None:
+    worker, job, caller = await _busy_waiter(served)
+    served.asked.clear()
+    await served.insert()
+    served.desk._hear()
+    async with asyncio.timeout(5):
+        await served.asked.wait()
+        assert (await served.engine.stats([1]))[0].processing == 1
+        # Its report comes, and it need not wait for the next signal of work.
+        await served.engine.finish([Finish(job.fence, Succeed())])
+        served.desk.hear_reports(worker, 1)
+        assert len(await caller) == 1
+
+
+async def test_a_worker_whose_reports_are_on_the_way_keeps_no_other_waiting(served: Desk) -> None:
+    _, _, caller = await _busy_waiter(served)
+    other = asyncio.create_task(served.claim())
+    async with asyncio.timeout(5):
+        while served.desk.waiting < 2:
+            await asyncio.sleep(0.005)
+        await served.insert()
+        served.desk._hear()
+        assert len(await other) == 1
+    caller.cancel()
+    await asyncio.gather(caller, return_exceptions=True)

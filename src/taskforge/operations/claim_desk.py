@@ -12,6 +12,8 @@ import random
 from collections.abc import Callable, Hashable
 from uuid import UUID
 
+import msgspec
+
 from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.job import Claimed
 from taskforge.domain.outcome import HandBackOutcome
@@ -24,15 +26,28 @@ Take = Callable[[], Callable[[], None]]
 POLL_SECONDS = 1.0
 POLLS_PER_SECOND = 20
 AT_ONCE = 4
+REPORT_SECONDS = 1.0  # what was being reported when a claim came has come by then, or lost its way
 
 
 class Waiter:
-    __slots__ = ("future", "leave", "wish")
+    """A claim that waits. It is asked for without what its worker was reporting when it came: that may have been counted by then,
+    and would be slots that the worker does not have."""
+
+    __slots__ = ("future", "leave", "passed_over", "reporting", "reporting_until", "wish")
 
     def __init__(self, wish: Claim, leave: Callable[[], None]) -> None:
-        self.wish = wish
+        self.wish = msgspec.structs.replace(wish, reporting=0)
         self.leave = leave  # called once, by whoever takes it out of its group
-        self.future: asyncio.Future[list[Claimed]] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self.reporting = wish.reporting  # outcomes that are on the way
+        self.reporting_until = loop.time() + REPORT_SECONDS
+        self.passed_over = False  # while they were
+        self.future: asyncio.Future[list[Claimed]] = loop.create_future()
+
+    @property
+    def is_reporting(self) -> bool:
+        """Whether it may be without a slot for no other reason than that."""
+        return self.reporting > 0 and asyncio.get_running_loop().time() < self.reporting_until
 
 
 class Group:
@@ -119,6 +134,15 @@ class ClaimDesk:
                 await self.hand_back(waiter.future.result())
             raise
 
+    def hear_reports(self, incarnation: UUID, count: int) -> None:
+        """So many outcomes of this worker have come: should it wait, it has slots that it did not have when it was asked for."""
+        group = self._places.get(incarnation)
+        waiter = None if group is None else group.waiters.get(incarnation)
+        if waiter is not None and waiter.reporting:
+            waiter.reporting = max(0, waiter.reporting - count)
+            if waiter.passed_over:
+                self._hear()
+
     async def _ask(self, wish: Claim) -> list[Claimed]:
         asking = asyncio.ensure_future(self._engine.claim(wish))
         try:
@@ -148,8 +172,9 @@ class ClaimDesk:
 
     async def _serve(self, group: Group) -> None:
         async with group.serving, self._turns:
-            while group.waiters:
-                waiter, heard = next(iter(group.waiters.values())), self._heard
+            passed_over: set[Waiter] = set()
+            while waiter := next((one for one in group.waiters.values() if one not in passed_over), None):
+                heard = self._heard
                 try:
                     jobs = await self._ask(waiter.wish)
                 except StoreUnavailable as error:
@@ -161,10 +186,14 @@ class ClaimDesk:
                         waiter.future.set_exception(error)
                     continue
                 if not jobs:
-                    group.asked_at = heard
                     # Should it be this one alone that may not take what is there, another asks next time.
                     if group.waiters.get(waiter.wish.incarnation) is waiter:
                         group.waiters[waiter.wish.incarnation] = group.waiters.pop(waiter.wish.incarnation)
+                    if waiter.is_reporting:
+                        waiter.passed_over = True
+                        passed_over.add(waiter)
+                        continue  # it says nothing of what is there for others
+                    group.asked_at = heard
                     return
                 if group.waiters.get(waiter.wish.incarnation) is waiter and not waiter.future.done():
                     self._forget(waiter)

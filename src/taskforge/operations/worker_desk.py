@@ -241,6 +241,7 @@ class WorkerDesk:
         lost += await complete(self._engine, list(ended.values()), self._chance)
         for fence in ended:
             self._take(fence)
+        self.claims.hear_reports(incarnation, len(ended))
         return lost
 
     async def beat(self, principal: Principal, incarnation: UUID, beats: Sequence[Beat]) -> list[UUID]:

@@ -29,7 +29,8 @@ def claim(transaction: Transaction, wish: Claim) -> tuple[list[Claimed], float |
     if not reach.lanes or wish.limit <= 0:
         return [], None
     running = transaction.execute(sql("running_of"), (wish.incarnation.bytes,)).fetchone()[0]
-    room = reach.slots + min(wish.reporting, 2 * reach.slots) - running
+    # What is being reported may have come before this claim did: it makes no more room than there are slots.
+    room = reach.slots - max(0, running - min(wish.reporting, 2 * reach.slots))
     return Claimer(transaction, reach, min(wish.limit, room)).claim() if room > 0 else ([], None)
 
 

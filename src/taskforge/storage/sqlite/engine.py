@@ -166,7 +166,8 @@ class SqliteEngine:
         if wait is not None:
             self._signals.wake_in(wait)
         elif claim.standing and len(claimed) < claim.limit:
-            rest = msgspec.structs.replace(claim, limit=claim.limit - len(claimed))
+            # When it is taken up, what is being reported now has long been.
+            rest = msgspec.structs.replace(claim, limit=claim.limit - len(claimed), reporting=0)
             offer = self._writer.offer(lambda transaction: claims.claim(transaction, rest), otherwise=([], None))
             offer.future.add_done_callback(lambda _: self._signals.call_now())
             self._offers[claim.incarnation] = offer

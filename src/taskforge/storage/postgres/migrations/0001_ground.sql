@@ -395,10 +395,11 @@ begin
 end
 $function$;
 
--- How many jobs a worker may take: its slots, and those that it says have ended and are being reported, less what it runs. Its row is held
--- until the transaction ends: claims of one worker count one after the other, and whoever deregisters it waits for them, or they for him.
+-- How many jobs a worker may take: its slots, less what it runs but for those that it says have ended and are being reported; these may have
+-- come before the claim did, and are then no slots of its own. Its row is held until the transaction ends: claims of one worker count one after the other, and whoever deregisters it waits for them, or they for him.
 -- Of two that are there at once the one that comes later sees what the other did, because each statement here has a snapshot of its own.
--- `since`: what it runs was claimed then or later, so that nothing older is looked at, of which an idle transaction may keep very much.
+-- `since`: what it runs was claimed then or later, so that nothing older is looked at, of which an idle transaction may keep very much; unless the
+-- clock was set back behind it.
 create function taskforge.take_room(
     incarnation uuid, asked_at timestamptz, reported int, since timestamptz, out room int, out busy_since timestamptz
 ) language plpgsql as $function$
@@ -411,9 +412,9 @@ begin
         room := 0;
         return;
     end if;
-    select slots + least(reported, 2 * slots) - count(*), min(r.claimed_at) into room, busy_since from taskforge.running r
-    where r.worker = take_room.incarnation and r.claimed_at >= coalesce(since, '-infinity');
-    room := greatest(0, room);
+    select greatest(0, slots - greatest(0, count(*) - least(reported, 2 * slots))), min(r.claimed_at) into room, busy_since
+    from taskforge.running r
+    where r.worker = take_room.incarnation and r.claimed_at >= case when since <= asked_at then since else '-infinity' end;
 end
 $function$;
 
