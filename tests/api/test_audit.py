@@ -68,8 +68,8 @@ class Stage:
         return str((await self.api.engine.register(self.world.projects[0], worker, 600.0)).worker)
 
     async def assigned(self) -> dict[str, str]:
-        at = {"queue_id": await self.queue(), "worker_id": await self.worker()}
-        await answer(self.world.client, "PUT", f"/api/v1/queues/{at['queue_id']}/assignments/{at['worker_id']}", {})
+        at = {"queue": await self.queue(), "worker_id": await self.worker()}
+        await answer(self.world.client, "PUT", f"/api/v1/queues/{at['queue']}/assignments/{at['worker_id']}", {})
         return at
 
     async def entries(self, after: int) -> list[AuditEntry]:
@@ -101,22 +101,22 @@ async def create_queue(stage: Stage) -> Deed:
 
 @case
 async def update_queue(stage: Stage) -> Deed:
-    return Deed(action="queue.update", at={"queue_id": await stage.queue()}, body={"priority": 5})
+    return Deed(action="queue.update", at={"queue": await stage.queue()}, body={"priority": 5})
 
 
 @case
 async def delete_queue(stage: Stage) -> Deed:
-    return Deed(action="queue.delete", at={"queue_id": await stage.queue()})
+    return Deed(action="queue.delete", at={"queue": await stage.queue()})
 
 
 @case
 async def pause_queue(stage: Stage) -> Deed:
-    return Deed(action="queue.pause", at={"queue_id": await stage.queue()})
+    return Deed(action="queue.pause", at={"queue": await stage.queue()})
 
 
 @case
 async def resume_queue(stage: Stage) -> Deed:
-    return Deed(action="queue.resume", at={"queue_id": await stage.queue(is_active=False)})
+    return Deed(action="queue.resume", at={"queue": await stage.queue(is_active=False)})
 
 
 def _job(stage: Stage) -> dict[str, Any]:
@@ -208,7 +208,7 @@ async def deregister_worker(stage: Stage) -> Deed:
 
 @case
 async def create_assignment(stage: Stage) -> Deed:
-    return Deed(action="assignment.create", at={"queue_id": await stage.queue(), "worker_id": await stage.worker()}, body={})
+    return Deed(action="assignment.create", at={"queue": await stage.queue(), "worker_id": await stage.worker()}, body={})
 
 
 @case

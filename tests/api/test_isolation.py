@@ -357,9 +357,9 @@ async def _job_of_anyone(caller: Caller, identifier: UUID) -> Any:
     return (await caller.backend.engine.get((*caller.principal.projects, *await caller._others()), [identifier]))[0]
 
 
-async def _queue_of_anyone(caller: Caller, identifier: UUID) -> Any:
+async def _queue_of_anyone(caller: Caller, name: UUID | str) -> Any:
     queues = await caller.backend.engine.queues((*caller.principal.projects, *await caller._others()))
-    return next(one for one in queues if one.id == identifier)
+    return next(one for one in queues if str(name) in (one.name, str(one.id)))
 
 
 async def _worker_of_anyone(caller: Caller, identifier: UUID) -> Any:

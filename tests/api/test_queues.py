@@ -93,6 +93,41 @@ async def test_large_answers_are_compressed(root: httpx.AsyncClient, queue: dict
     assert (await root.get("/api/v1/jobs")).headers["content-encoding"] == "gzip"
 
 
+async def test_a_queue_is_read_changed_and_deleted_by_its_name_too(api: Api, root: httpx.AsyncClient) -> None:
+    queue = (await root.post("/api/v1/queues", json={"name": "mail ÿ"})).json()
+    worker = (await root.post("/api/v1/workers", json={"name": "w"})).json()["id"]
+    path = "/api/v1/queues/mail%20%C3%BF"
+    assert (await root.get(path)).json() == queue == (await root.get(f"/api/v1/queues/{queue['id'].upper()}")).json()
+    assert (await root.patch(path, json={"priority": 4})).json()["priority"] == 4
+    assert (await root.post(f"{path}/pause")).json()["is_active"] is False
+    assert (await root.post(f"{path}/resume")).json()["is_active"] is True
+    assert (await root.get(f"{path}/stats")).json()["queue_id"] == queue["id"]
+    for method, status in (("PUT", 201), ("PATCH", 200), ("GET", 200), ("DELETE", 204)):
+        body = {"json": {"weight": 2}} if method in ("PUT", "PATCH") else {}
+        answer = await root.request(method, f"{path}/assignments/{worker}", **body)
+        assert answer.status_code == status, answer.text
+    assert (await root.get(f"{path}/workers")).json() == {"items": []}
+    missing = await root.get("/api/v1/queues/maill ÿ")
+    assert (missing.status_code, "did you mean 'mail ÿ'?" in missing.json()["detail"]) == (404, True)
+    rival = api.client((await api.tenant("rival")).key)
+    assert (await rival.get(path)).status_code == 404
+    assert "did you mean" not in (await rival.get("/api/v1/queues/maill ÿ")).text
+    assert (await rival.get(f"/api/v1/queues/{queue['id']}")).status_code == 403
+    assert (await root.delete(path)).status_code == 204
+    assert (await root.get(path)).status_code == 404
+
+
+async def test_a_name_that_two_of_ones_projects_have_is_told_by_the_key_or_not_at_all(api: Api, root: httpx.AsyncClient) -> None:
+    await root.post("/api/v1/queues", json={"name": "mail"})
+    await root.post("/api/v1/projects", json={"name": "two"})
+    second = (await root.post("/api/v1/queues?project=two", json={"name": "mail"})).json()
+    for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/pause")):
+        answer = await root.request(method, f"/api/v1/queues/mail{path}")
+        assert (answer.status_code, answer.json()["errors"][0]["expected"]) == (422, "name it by its id"), answer.text
+    bound = api.client(await api.key(1, ["queue:read"], "two"))
+    assert (await bound.get("/api/v1/queues/mail")).json() == second
+
+
 async def test_jobs_are_made_listed_and_counted_by_queue_id_with_job_permissions_alone(api: Api, root: httpx.AsyncClient) -> None:
     queue = (await root.post("/api/v1/queues", json={"name": "mail"})).json()["id"]
     await root.post("/api/v1/queues", json={"name": "other"})

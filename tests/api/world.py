@@ -114,7 +114,7 @@ async def furnish(api: Api, world: World, project: str) -> None:
         "machine": [f"{mark}-machine"],
         "incarnation": [str(worker.incarnation)],
         "key_id": [*world.values["key_id"], key["key"]["id"]],
-        "queue": [f"{mark}-mail"],
+        "queue": [f"{mark}-mail", mail["id"]],
         "name": [f"{mark}-mail", project, f"{mark}-organization"],
         "job_type": [f"{mark}-type"],
         "tag": [f"{mark}-tag"],

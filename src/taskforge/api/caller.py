@@ -11,7 +11,7 @@ from litestar.handlers import BaseRouteHandler
 from taskforge.api.backend import Backend
 from taskforge.domain.access import Forbidden, Permission, Principal, Unauthenticated, need
 from taskforge.domain.audit import Note
-from taskforge.domain.errors import NotFound, TaskForgeError
+from taskforge.domain.errors import Invalid, NotFound, TaskForgeError, nearest
 from taskforge.domain.job import Job
 from taskforge.domain.queue import Queue
 from taskforge.domain.tenancy import Project
@@ -72,10 +72,17 @@ class Caller(msgspec.Struct, frozen=True):
             raise self.absent("job", identifier, bool(await self.backend.engine.get(await self._others(), [identifier])))
         return found[0]
 
-    async def queue(self, identifier: UUID) -> Queue:
-        for queue in await self.backend.engine.queues(self.principal.projects):
-            if queue.id == identifier:
-                return queue
+    async def queue(self, name: UUID | str) -> Queue:
+        """By id, or by name among those that the caller may touch. No queue is named like the id of another."""
+        identifier = _id_in(name)
+        queues = await self.backend.engine.queues(self.principal.projects)
+        found = [one for one in queues if one.id == identifier] or [one for one in queues if one.name == name]
+        if len(found) > 1:
+            raise Invalid("queue", f"{name!r} is in {len(found)} of your projects", "name it by its id")
+        if found:
+            return found[0]
+        if identifier is None:
+            raise NotFound("queue", str(name), nearest=nearest(str(name), [one.name for one in queues]))
         others = await self.backend.engine.queues(await self._others())
         raise self.absent("queue", identifier, any(one.id == identifier for one in others))
 
@@ -95,6 +102,13 @@ class Caller(msgspec.Struct, frozen=True):
 
     async def _others(self) -> tuple[int, ...]:
         return await self.backend.tenants.others(self.principal)
+
+
+def _id_in(name: UUID | str) -> UUID | None:
+    try:
+        return UUID(str(name))
+    except ValueError:
+        return None
 
 
 async def authorize(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from typing import Annotated, Any
-from uuid import UUID
 
 import msgspec
 from litestar import Response, delete, get, patch, post
 from litestar.di import NamedDependency
-from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
+from litestar.params import FromQuery, JSONBody, PathParameter, QueryParameter
 
 from taskforge.api.caller import Caller
 from taskforge.api.etags import IfMatch, tagged, version_in
@@ -22,6 +21,7 @@ ProjectName = Annotated[str | None, QueryParameter(name="project", description="
 NewIn = Annotated[
     str | None, QueryParameter(name="project", description="A project's name or id; else the key's own, or the only one")
 ]
+QueueName = Annotated[str, PathParameter(description="A queue's id, or its name where only one of your projects has it")]
 
 
 class NewQueue(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -90,24 +90,24 @@ async def create_queue(caller: NamedDependency[Caller], data: JSONBody[NewQueue]
     return await _rendered(caller, made, 201)
 
 
-@get("/queues/{queue_id:uuid}", permission=Permission.QUEUE_READ, tags=["Queues"], responses=responses(404))
-async def get_queue(caller: NamedDependency[Caller], queue_id: FromPath[UUID]) -> Response[QueueView]:
+@get("/queues/{queue:str}", permission=Permission.QUEUE_READ, tags=["Queues"], responses=responses(404))
+async def get_queue(caller: NamedDependency[Caller], queue: QueueName) -> Response[QueueView]:
     """Read a queue; its ETag makes a later change safe."""
-    return await _rendered(caller, await caller.queue(queue_id))
+    return await _rendered(caller, await caller.queue(queue))
 
 
-@patch("/queues/{queue_id:uuid}", permission=Permission.QUEUE_WRITE, tags=["Queues"], responses=responses(404, 409, 412))
+@patch("/queues/{queue:str}", permission=Permission.QUEUE_WRITE, tags=["Queues"], responses=responses(404, 409, 412))
 async def update_queue(
-    caller: NamedDependency[Caller], queue_id: FromPath[UUID], data: JSONBody[QueueEdit], if_match: IfMatch = None
+    caller: NamedDependency[Caller], queue: QueueName, data: JSONBody[QueueEdit], if_match: IfMatch = None
 ) -> Response[QueueView]:
     """Change a queue. With If-Match the change is made only to the version that you read."""
-    old = await caller.queue(queue_id)
+    old = await caller.queue(queue)
     settings = None
     if data.settings is not None:
         settings = _settings({**msgspec.to_builtins(old.settings), **data.settings})
     expected = version_in(if_match)
     change = UpdateQueue(
-        queue=queue_id,
+        queue=old.id,
         name=data.name,
         description=data.description,
         priority=data.priority,
@@ -126,43 +126,43 @@ async def update_queue(
 
 
 @post(
-    "/queues/{queue_id:uuid}/pause",
+    "/queues/{queue:str}/pause",
     permission=Permission.QUEUE_WRITE,
     status_code=200,
     tags=["Queues"],
     responses=responses(404, 409, 412),
 )
-async def pause_queue(caller: NamedDependency[Caller], queue_id: FromPath[UUID], if_match: IfMatch = None) -> Response[QueueView]:
+async def pause_queue(caller: NamedDependency[Caller], queue: QueueName, if_match: IfMatch = None) -> Response[QueueView]:
     """Start no more of its jobs, and take no new ones unless its settings say otherwise."""
-    return await _set_active(caller, queue_id, if_match, active=False)
+    return await _set_active(caller, queue, if_match, active=False)
 
 
 @post(
-    "/queues/{queue_id:uuid}/resume",
+    "/queues/{queue:str}/resume",
     permission=Permission.QUEUE_WRITE,
     status_code=200,
     tags=["Queues"],
     responses=responses(404, 409, 412),
 )
-async def resume_queue(caller: NamedDependency[Caller], queue_id: FromPath[UUID], if_match: IfMatch = None) -> Response[QueueView]:
+async def resume_queue(caller: NamedDependency[Caller], queue: QueueName, if_match: IfMatch = None) -> Response[QueueView]:
     """Go on with a paused queue."""
-    return await _set_active(caller, queue_id, if_match, active=True)
+    return await _set_active(caller, queue, if_match, active=True)
 
 
-@delete("/queues/{queue_id:uuid}", permission=Permission.QUEUE_WRITE, tags=["Queues"], responses=responses(404, 409, 412))
-async def delete_queue(caller: NamedDependency[Caller], queue_id: FromPath[UUID], if_match: IfMatch = None) -> None:
+@delete("/queues/{queue:str}", permission=Permission.QUEUE_WRITE, tags=["Queues"], responses=responses(404, 409, 412))
+async def delete_queue(caller: NamedDependency[Caller], queue: QueueName, if_match: IfMatch = None) -> None:
     """Delete a queue: what waits in it is cancelled, its history stays. Refused while its jobs run."""
-    old = await caller.queue(queue_id)
-    change = DeleteQueue(queue=queue_id, expected_version=version_in(if_match))
+    old = await caller.queue(queue)
+    change = DeleteQueue(queue=old.id, expected_version=version_in(if_match))
     await caller.backend.engine.change_queue(old.project, change, note=caller.note("queue.delete"))
 
 
-@get("/queues/{queue_id:uuid}/stats", permission=Permission.QUEUE_READ, tags=["Queues"], responses=responses(404))
-async def queue_stats(caller: NamedDependency[Caller], queue_id: FromPath[UUID]) -> QueueStatsView:
+@get("/queues/{queue:str}/stats", permission=Permission.QUEUE_READ, tags=["Queues"], responses=responses(404))
+async def queue_stats(caller: NamedDependency[Caller], queue: QueueName) -> QueueStatsView:
     """How many of its jobs are in each status, and how long the oldest one waits."""
-    queue = await caller.queue(queue_id)
-    found = await caller.backend.engine.stats([queue.project])
-    return stats_view(next(one for one in found if one.queue_id == queue_id))
+    meant = await caller.queue(queue)
+    found = await caller.backend.engine.stats([meant.project])
+    return stats_view(next(one for one in found if one.queue_id == meant.id))
 
 
 @get("/stats", permission=Permission.QUEUE_READ, tags=["Queues"], responses=responses(404))
@@ -180,10 +180,10 @@ def _settings(values: dict[str, Any]) -> QueueSettings:
     return QueueSettings.parse({name: value for name, value in values.items() if value is not None})
 
 
-async def _set_active(caller: Caller, queue_id: UUID, if_match: str | None, *, active: bool) -> Response[QueueView]:
-    old = await caller.queue(queue_id)
+async def _set_active(caller: Caller, queue: str, if_match: str | None, *, active: bool) -> Response[QueueView]:
+    old = await caller.queue(queue)
     note = caller.note("queue.resume" if active else "queue.pause")
-    change = UpdateQueue(queue=queue_id, is_active=active, expected_version=version_in(if_match))
+    change = UpdateQueue(queue=old.id, is_active=active, expected_version=version_in(if_match))
     made = await caller.backend.engine.change_queue(old.project, change, note=note)
     return await _rendered(caller, made)
 

@@ -11,7 +11,7 @@ from litestar.params import FromPath, FromQuery, JSONBody
 from taskforge.api.caller import Caller
 from taskforge.api.etags import IfMatch, mark_in, tagged
 from taskforge.api.problems import responses
-from taskforge.api.routes.queues import NewIn, ProjectName, QueueList
+from taskforge.api.routes.queues import NewIn, ProjectName, QueueList, QueueName
 from taskforge.api.views import AssignmentView, QueueView, Time, WorkerView, assignment_view, queue_view, worker_view
 from taskforge.domain import rules
 from taskforge.domain.access import Permission
@@ -243,68 +243,66 @@ async def assignment_matrix(caller: NamedDependency[Caller], project: ProjectNam
     )
 
 
-_PAIR = "/queues/{queue_id:uuid}/assignments/{worker_id:uuid}"
+_PAIR = "/queues/{queue:str}/assignments/{worker_id:uuid}"
 
 
 @get(_PAIR, permission=Permission.WORKER_READ, tags=["Assignments"], responses=responses(404))
-async def get_assignment(
-    caller: NamedDependency[Caller], queue_id: FromPath[UUID], worker_id: FromPath[UUID]
-) -> Response[AssignmentView]:
+async def get_assignment(caller: NamedDependency[Caller], queue: QueueName, worker_id: FromPath[UUID]) -> Response[AssignmentView]:
     """Read an assignment."""
-    _, found = await _pair(caller, queue_id, worker_id)
+    _, found = await _pair(caller, queue, worker_id)
     return tagged(assignment_view(found), found.mark)
 
 
 @put(_PAIR, permission=Permission.WORKER_WRITE, status_code=201, tags=["Assignments"], responses=responses(404, 409))
 async def create_assignment(
-    caller: NamedDependency[Caller], queue_id: FromPath[UUID], worker_id: FromPath[UUID], data: JSONBody[AssignmentBody]
+    caller: NamedDependency[Caller], queue: QueueName, worker_id: FromPath[UUID], data: JSONBody[AssignmentBody]
 ) -> Response[AssignmentView]:
     """Assign a worker to a queue, which from then on is served by its assigned workers alone."""
-    queue = await caller.queue(queue_id)
+    meant = await caller.queue(queue)
     await caller.worker(worker_id)
-    change = Assign(queue=queue_id, worker=worker_id, weight=data.weight, is_active=data.is_active)
-    made = await caller.backend.engine.change_assignment(queue.project, change, note=caller.note("assignment.create"))
+    change = Assign(queue=meant.id, worker=worker_id, weight=data.weight, is_active=data.is_active)
+    made = await caller.backend.engine.change_assignment(meant.project, change, note=caller.note("assignment.create"))
     return tagged(assignment_view(made), made.mark, 201)
 
 
 @patch(_PAIR, permission=Permission.WORKER_WRITE, tags=["Assignments"], responses=responses(404, 409, 412))
 async def update_assignment(
     caller: NamedDependency[Caller],
-    queue_id: FromPath[UUID],
+    queue: QueueName,
     worker_id: FromPath[UUID],
     data: JSONBody[AssignmentEdit],
     if_match: IfMatch = None,
 ) -> Response[AssignmentView]:
     """Change an assignment's weight, or switch it on and off."""
-    queue, _ = await _pair(caller, queue_id, worker_id)
+    meant, _ = await _pair(caller, queue, worker_id)
     change = Reassign(
-        queue=queue_id, worker=worker_id, weight=data.weight, is_active=data.is_active, expected_mark=mark_in(if_match)
+        queue=meant.id, worker=worker_id, weight=data.weight, is_active=data.is_active, expected_mark=mark_in(if_match)
     )
-    made = await caller.backend.engine.change_assignment(queue.project, change, note=caller.note("assignment.update"))
+    made = await caller.backend.engine.change_assignment(meant.project, change, note=caller.note("assignment.update"))
     return tagged(assignment_view(made), made.mark)
 
 
 @delete(_PAIR, permission=Permission.WORKER_WRITE, tags=["Assignments"], responses=responses(404, 412))
 async def delete_assignment(
-    caller: NamedDependency[Caller], queue_id: FromPath[UUID], worker_id: FromPath[UUID], if_match: IfMatch = None
+    caller: NamedDependency[Caller], queue: QueueName, worker_id: FromPath[UUID], if_match: IfMatch = None
 ) -> None:
     """Remove an assignment."""
-    queue, _ = await _pair(caller, queue_id, worker_id)
-    change = Unassign(queue=queue_id, worker=worker_id, expected_mark=mark_in(if_match))
-    await caller.backend.engine.change_assignment(queue.project, change, note=caller.note("assignment.delete"))
+    meant, _ = await _pair(caller, queue, worker_id)
+    change = Unassign(queue=meant.id, worker=worker_id, expected_mark=mark_in(if_match))
+    await caller.backend.engine.change_assignment(meant.project, change, note=caller.note("assignment.delete"))
 
 
-@get("/queues/{queue_id:uuid}/workers", permission=Permission.WORKER_READ, tags=["Assignments"], responses=responses(404))
-async def eligible_workers(caller: NamedDependency[Caller], queue_id: FromPath[UUID]) -> LoadList:
+@get("/queues/{queue:str}/workers", permission=Permission.WORKER_READ, tags=["Assignments"], responses=responses(404))
+async def eligible_workers(caller: NamedDependency[Caller], queue: QueueName) -> LoadList:
     """The workers that may take a queue's jobs now, lowest load first."""
-    queue = await caller.queue(queue_id)
+    meant = await caller.queue(queue)
     engine = caller.backend.engine
-    weights = _weights(await engine.assignments([queue.project]), queue)
-    dead_letters = {one.settings.dead_letter_queue_id for one in await engine.queues([queue.project])}
+    weights = _weights(await engine.assignments([meant.project]), meant)
+    dead_letters = {one.settings.dead_letter_queue_id for one in await engine.queues([meant.project])}
     eligible = [
         one
-        for one in await engine.workers([queue.project])
-        if one.accepts_jobs and hindrance_to_serve(one.id, one.queues, queue, weights, dead_letters) is None
+        for one in await engine.workers([meant.project])
+        if one.accepts_jobs and hindrance_to_serve(one.id, one.queues, meant, weights, dead_letters) is None
     ]
     loads = [
         LoadView(
@@ -337,12 +335,12 @@ def _weights(assignments: list[Assignment], queue: Queue) -> dict[UUID, int]:
     return {one.worker: one.weight for one in assignments if one.queue == queue.id and one.is_active}
 
 
-async def _pair(caller: Caller, queue_id: UUID, worker_id: UUID) -> tuple[Queue, Assignment]:
-    queue = await caller.queue(queue_id)
-    for one in await caller.backend.engine.assignments([queue.project]):
-        if one.queue == queue_id and one.worker == worker_id:
-            return queue, one
-    raise NotFound("assignment", f"of {worker_id} to {queue_id}")
+async def _pair(caller: Caller, queue: str, worker_id: UUID) -> tuple[Queue, Assignment]:
+    meant = await caller.queue(queue)
+    for one in await caller.backend.engine.assignments([meant.project]):
+        if one.queue == meant.id and one.worker == worker_id:
+            return meant, one
+    raise NotFound("assignment", f"of {worker_id} to {queue}")
 
 
 async def _update(caller: Caller, change: UpdateWorker, action: str) -> Response[WorkerView]:
