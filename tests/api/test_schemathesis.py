@@ -43,7 +43,7 @@ checks.negative_data_rejection.enabled = false
 
 # The framework reads the text null as a parameter that was left out.
 [[operations]]
-include-operation-id = ["list_assignments", "list_audit", "list_jobs"]
+include-operation-id = ["list_assignments", "list_audit", "list_jobs", "list_workers"]
 checks.negative_data_rejection.enabled = false
 
 # And a number where a time is due as seconds since 1970.

@@ -10,7 +10,7 @@ from taskforge.domain.job import ErrorInfo, new_job
 from taskforge.domain.outcome import DeadLetter, Finish
 from taskforge.domain.queue import CreateQueue
 from taskforge.domain.tenancy import FIRST_PROJECT
-from taskforge.domain.worker import NewWorker
+from taskforge.domain.worker import NewWorker, Sample
 from taskforge.storage.engine import Claim, Engine
 from tests.cli.conftest import make_store
 from tests.cli.shell import Shell, until
@@ -121,6 +121,31 @@ def test_a_worker_is_listed_drained_and_taken_back(own: Shell) -> None:
     assert "takes nothing new; 1 jobs still run" in own.run("workers", "drain", "anna").stdout
     assert own.json("workers", "list")["workers"][0]["status"] == "draining"
     assert own.json("workers", "drain", "anna", "--off")["worker"]["drain_mode"] is False
+
+
+def test_healthy_workers_are_listed_by_ones_own_bound(tmp_path: Path) -> None:
+    async def fill(engine: Engine) -> None:
+        for name, sample in (
+            ("well", Sample()),
+            ("unwell", Sample(healthy=False)),
+            ("stuck", Sample(stuck_slots=1)),
+            ("unheard", None),
+        ):
+            made = await engine.register(FIRST_PROJECT, NewWorker(name=name), 600)
+            if sample is not None:
+                await engine.renew(made.incarnation, 600, sample)
+
+    shell = make_store(tmp_path, fill)
+
+    def names(*words: str) -> list[str]:
+        return [one["name"] for one in shell.json("workers", "list", *words)["workers"]]
+
+    assert names("--healthy") == names("--healthy-within", "10m") == ["well"]
+    assert names() == ["stuck", "unwell", "well"]
+    assert names("--healthy-within", "0") == []
+    assert "no worker is healthy" in shell.run("workers", "list", "--healthy-within", "0s").stdout
+    assert "--healthy-within: is 'soon'" in shell.error("workers", "list", "--healthy-within", "soon")
+    assert "--all: is given with --healthy" in shell.error("workers", "list", "--all", "--healthy")
 
 
 def test_tail_follows_what_happens(own: Shell) -> None:

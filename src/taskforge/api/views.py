@@ -122,6 +122,8 @@ class LineView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
+    """`healthy` is what the worker said of itself last; `status` is what is made of that, of its silence and of what it holds."""
+
     id: UUID
     incarnation: UUID
     project: str
@@ -129,6 +131,7 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     worker_type: str
     role: str | None
     status: str
+    healthy: bool
     capabilities: dict[str, Json]
     queues: list[str] | None
     types: list[str] | None
@@ -333,6 +336,7 @@ def worker_view(worker: Worker, projects: dict[int, str]) -> WorkerView:
         worker_type=worker.worker_type,
         role=worker.role,
         status=worker.status.value,
+        healthy=worker.healthy,
         capabilities=worker.capabilities,
         queues=None if worker.queues is None else list(worker.queues),
         types=None if worker.types is None else list(worker.types),

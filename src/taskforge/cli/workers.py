@@ -1,14 +1,17 @@
 """taskforge workers …"""
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from taskforge.cli import shapes
+from taskforge.cli import moments, shapes
 from taskforge.cli.store import STORE, Store, find_worker, opened
 from taskforge.cli.terminal import console, emit, slots, status, table
 from taskforge.domain.durations import span
-from taskforge.domain.worker import UpdateWorker, WorkerStatus
+from taskforge.domain.errors import Invalid
+from taskforge.domain.worker import UpdateWorker, Worker, WorkerStatus
 
 app = App(name="workers", help="List and drain workers.")
 
@@ -18,13 +21,29 @@ async def list_(
     *,
     store: Store = STORE,
     all_: Annotated[bool, Parameter(name="--all", help="Also those that are gone.")] = False,
+    healthy: Annotated[bool, Parameter(help="Only those that are well and were heard of in time.")] = False,
+    healthy_within: Annotated[
+        str | None, Parameter(help="Only those that are well and were heard of within this time, such as 10s.")
+    ] = None,
 ) -> None:
     """List the workers: what they are, how full, how they feel."""
+    bound = None if healthy_within is None else moments.seconds("--healthy-within", healthy_within)
+    if all_ and (healthy or bound is not None):
+        raise Invalid("--all", "is given with --healthy", "leave one of them out: those that are gone are not healthy")
     async with opened(store) as engine:
         workers = await engine.workers([engine.home])
         now = await engine.now()
+    if healthy or bound is not None:
+        _show(store, [worker for worker in workers if worker.is_healthy(now, bound)], now, "no worker is healthy")
+        return
     gone = [worker for worker in workers if worker.status is WorkerStatus.OFFLINE]
     shown = workers if all_ else [worker for worker in workers if worker.status is not WorkerStatus.OFFLINE]
+    _show(store, shown, now, "no worker is online; start one with `taskforge worker app:forge`")
+    if gone and not all_ and not store.json:
+        console().print(f"{len(gone)} that left are not shown (--all)", style="bright_black")
+
+
+def _show(store: Store, shown: Sequence[Worker], now: datetime, nobody: str) -> None:
     if store.json:
         emit({"workers": [shapes.worker(worker) for worker in shown]})
         return
@@ -50,9 +69,7 @@ async def list_(
             )
         out.print(rows)
     else:
-        out.print("no worker is online; start one with `taskforge worker app:forge`", style="yellow")
-    if gone and not all_:
-        out.print(f"{len(gone)} that left are not shown (--all)", style="bright_black")
+        out.print(nobody, style="yellow")
 
 
 @app.command

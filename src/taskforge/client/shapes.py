@@ -159,6 +159,7 @@ class WorkerShape(msgspec.Struct, kw_only=True):
     last_heartbeat: datetime | None
     registered_at: datetime
     updated_at: datetime
+    healthy: bool = True  # servers of before do not say
 
     def value(self) -> Worker:
         # When its lease ends is the server's to know; what follows from it is in its status.

@@ -162,7 +162,7 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
             return False
         if heartbeat_timeout_seconds is None:
             return self.status is not WorkerStatus.UNHEALTHY
-        return self.healthy and (now - self.last_heartbeat).total_seconds() <= heartbeat_timeout_seconds
+        return self.healthy and not self.stuck_slots and (now - self.last_heartbeat).total_seconds() <= heartbeat_timeout_seconds
 
     def judged(self, now: datetime, heartbeat_timeout_seconds: float | None) -> "Worker":
         """With its status as of now."""
