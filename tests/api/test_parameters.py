@@ -42,7 +42,7 @@ async def test_every_route_refuses_what_it_does_not_declare(api: Api) -> None:
     assert (await owner.get("/healthz?verbose")).status_code == 200
 
 
-async def test_a_parameter_that_is_misspelt_or_given_twice_is_named(root: httpx.AsyncClient, mail: None) -> None:
+async def test_a_parameter_that_is_misspelt_given_twice_or_null_is_named(root: httpx.AsyncClient, mail: None) -> None:
     misspelt = await root.get("/api/v1/jobs?statu=failed")
     (fault,) = misspelt.json()["errors"]
     assert (misspelt.status_code, fault["pointer"]) == (422, "statu")
@@ -51,6 +51,9 @@ async def test_a_parameter_that_is_misspelt_or_given_twice_is_named(root: httpx.
     assert (twice.status_code, twice.json()["detail"]) == (422, "job_type: is given more than once; give it once")
     assert (await root.get("/api/v1/jobs?status=failed&status=pending&job_type=x")).status_code == 200
     assert (await root.get("/api/v1/jobs?status")).status_code == 422
+    nothing = await root.get("/api/v1/jobs?priority=null&job_type=null")
+    assert (nothing.status_code, nothing.json()["detail"]) == (422, "priority: is null; leave it out, or give it a value")
+    assert (await root.get("/api/v1/jobs?job_type=null")).status_code == 200
 
 
 async def test_an_enqueue_goes_to_the_project_that_its_query_names(root: httpx.AsyncClient, mail: None) -> None:

@@ -74,14 +74,13 @@ class Refusing:
         inside = await asyncpg.connect(urlunsplit(urlsplit(self._admin_url)._replace(path=f"/{self.name}")))
         try:
             schema = await inside.fetchval("select schemaname from pg_tables where tablename = 'ready'")
-            async with inside.transaction():
-                await inside.execute(f'lock table "{schema}".jobs, "{schema}".ready, "{schema}".running')
-                ending = asyncio.create_task(self._cancel_those_who_wait())
-                try:
-                    yield
-                finally:
-                    ending.cancel()
-                    await asyncio.gather(ending, return_exceptions=True)
+            await _lock(inside, f'"{schema}".jobs, "{schema}".ready, "{schema}".running')
+            ending = asyncio.create_task(self._cancel_those_who_wait())
+            try:
+                yield
+            finally:
+                ending.cancel()
+                await asyncio.gather(ending, return_exceptions=True)
         finally:
             await inside.close()
 
@@ -105,3 +104,16 @@ class Refusing:
                     await asyncio.sleep(0.01)
                 else:
                     return
+
+
+async def _lock(connection: asyncpg.Connection, tables: str) -> None:
+    """Hold these tables from here on. Who holds one of them and waits for another would wait for ever, so try anew."""
+    while True:
+        transaction = connection.transaction()
+        await transaction.start()
+        try:
+            await connection.execute(f"lock table {tables}")
+        except asyncpg.DeadlockDetectedError:
+            await transaction.rollback()
+        else:
+            return

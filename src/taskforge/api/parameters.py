@@ -3,7 +3,8 @@ a caller believes in."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, get_args, get_origin, get_type_hints
+from types import NoneType
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 from urllib.parse import parse_qsl
 
 from litestar.connection import ASGIConnection
@@ -17,6 +18,13 @@ from taskforge.domain.errors import nearest
 _IF_MATCH = "If-Match"
 
 
+class Declared(NamedTuple):
+    """What a route says of a parameter: whether it may come more than once, and whether `null` is a text as any other in it."""
+
+    many: bool
+    takes_null: bool
+
+
 async def check_parameters(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
     """The guard before every route of the API, behind the one that knows who asks."""
     if connection.scope["query_string"]:
@@ -26,12 +34,12 @@ async def check_parameters(connection: ASGIConnection[Any, Any, Any, Any], handl
         raise _refused(_IF_MATCH, "is given, but this route changes nothing that has an ETag", "leave it out", "header")
 
 
-def declared(route: Callable[..., Any]) -> Mapping[str, bool]:
-    """The query parameters of a route, and whether each may come more than once."""
+def declared(route: Callable[..., Any]) -> Mapping[str, Declared]:
+    """The query parameters of a route."""
     return _declared(route, QueryParameter)
 
 
-def check_query(query: bytes, known: Mapping[str, bool]) -> dict[str, str]:
+def check_query(query: bytes, known: Mapping[str, Declared]) -> dict[str, str]:
     """What a query string gives, if the route declares all of it."""
     given: dict[str, str] = {}
     for name, value in parse_qsl(query.decode(errors="replace"), keep_blank_values=True):
@@ -39,20 +47,24 @@ def check_query(query: bytes, known: Mapping[str, bool]) -> dict[str, str]:
             near = nearest(name, known)
             hint = f"did you mean {near!r}? " if near else ""
             raise _refused(name[:100], "is not a parameter of this route", f"{hint}it takes {', '.join(known) or 'none'}")
-        if name in given and not known[name]:
+        if name in given and not known[name].many:
             raise _refused(name, "is given more than once", "give it once")
+        if value == "null" and not known[name].takes_null:
+            raise _refused(name, "is null", "leave it out, or give it a value")
         given[name] = value
     return given
 
 
 @cache
-def _declared(route: Callable[..., Any], kind: type[ParameterKwarg]) -> Mapping[str, bool]:
+def _declared(route: Callable[..., Any], kind: type[ParameterKwarg]) -> Mapping[str, Declared]:
     found = {}
     for name, hint in get_type_hints(route, include_extras=True).items():
         for one in getattr(hint, "__metadata__", ()):
             if isinstance(one, kind):
                 shape = get_args(hint)[0]
-                found[one.name or name] = list in (get_origin(shape), *map(get_origin, get_args(shape)))
+                choices = get_args(shape)
+                many = list in (get_origin(shape), *map(get_origin, choices))
+                found[one.name or name] = Declared(many, takes_null=NoneType not in choices or str in choices)
     return found
 
 
