@@ -193,6 +193,14 @@ def test_a_setting_that_does_not_exist_is_named(tmp_path: Path) -> None:
     assert "did you mean 'url'?" in Shell(tmp_path).error("config", "check")
 
 
+@pytest.mark.parametrize("url", ["sqlite:///a.db", "postgresql://nowhere.invalid/jobs", "https://nowhere.invalid"])
+def test_a_bound_on_silence_that_no_worker_could_keep_is_refused(tmp_path: Path, url: str) -> None:
+    (tmp_path / "taskforge.toml").write_text(f'url = "{url}"\nworker_heartbeat_timeout_seconds = 4\n')
+    told = Shell(tmp_path).error("config", "check")
+    assert "worker_heartbeat_timeout_seconds: is 4, and workers are heard of every 5 s" in told
+    assert "make it longer, shorten heartbeat_seconds, or use 0" in told
+
+
 def test_passwords_are_never_shown(tmp_path: Path) -> None:
     shell = Shell(tmp_path, "postgresql://anna:geheim@nowhere.invalid/jobs?sslpassword=geheim")
     checked = shell.run("config", "check", "--json").stdout

@@ -73,3 +73,24 @@ def test_a_mark_that_would_cut_a_files_name_is_refused(url: str, wanted: str) ->
 
 def test_a_project_may_stand_behind_a_files_name() -> None:
     assert sqlite_path(Settings.load({"url": "sqlite:///jobs.db?project=mail"}, environment={}).url) == Path("jobs.db")
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"worker_heartbeat_timeout_seconds": 15}, "shorter than the lease"),
+        ({"worker_heartbeat_timeout_seconds": 5}, "heard of every 5 s"),
+        ({"worker_heartbeat_timeout_seconds": 0.5, "heartbeat_seconds": 1}, "heard of every 1 s"),
+        ({"worker_heartbeat_timeout_seconds": 1.9, "lease_seconds": 6}, "heard of every 2 s"),
+        ({"worker_heartbeat_timeout_seconds": 2.1, "lease_seconds": 6}, ""),
+        ({"worker_heartbeat_timeout_seconds": 0, "lease_seconds": 0.5}, ""),
+    ],
+)
+def test_silence_counts_between_a_heartbeat_and_a_lease(given: dict[str, float], wanted: str) -> None:
+    settings = Settings.load(given, environment={})
+    if not wanted:
+        assert settings.silence_seconds == (given["worker_heartbeat_timeout_seconds"] or None)
+        return
+    with pytest.raises(Invalid, match=wanted) as caught:
+        _ = settings.silence_seconds
+    assert caught.value.field == "worker_heartbeat_timeout_seconds"

@@ -58,12 +58,11 @@ async def register(caller: Caller, project: str | None, body: bytes, _key: str |
     worker = wire.new_worker(given)
     check_worker(worker)
     made = await caller.backend.desk.register(await caller.project(project), worker, given.lease_seconds)
-    seconds = caller.backend.settings.heartbeat_seconds
     return wire.Registered(
         worker=made.worker,
         incarnation=made.incarnation,
         lease_seconds=given.lease_seconds,
-        heartbeat_seconds=min(seconds, given.lease_seconds / 3),
+        heartbeat_seconds=caller.backend.settings.rhythm_of(given.lease_seconds),
         earlier=tuple(
             wire.WireEarlier(incarnation=one.incarnation, pid=one.pid, pid_started=one.pid_started) for one in made.earlier
         ),

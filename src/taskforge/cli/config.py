@@ -24,6 +24,7 @@ async def check(
     found = Settings.traced({"url": store.url, "schema": store.schema})
     make_engine(store.settings)  # a URL that no engine understands is wrong too
     store.settings.has_single_sign_on()
+    _ = store.settings.silence_seconds  # of which an engine behind a server knows nothing
     answered: float | None = None
     if connect:
         async with opened(store) as engine:

@@ -253,7 +253,7 @@ class TaskForge:
         }
         engine = await self.engine()
         chosen = WorkerOptions(**(defaults | options))
-        interval = min(settings.heartbeat_seconds, chosen.lease_seconds / 3, 1.0)
+        interval = min(settings.rhythm_of(chosen.lease_seconds), 1.0)
 
         def make_keeper(incarnation: UUID, hear: Callable[..., None]) -> Keeper:
             charge = Charge(self._store, incarnation, chosen.lease_seconds, interval, this_process())
