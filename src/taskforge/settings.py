@@ -47,7 +47,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     lease_seconds: float = 15.0
     # How often a worker renews its lease and reports its health
     heartbeat_seconds: float = 5.0
-    # After how much silence a worker is shown as unhealthy: longer than heartbeat_seconds, shorter than lease_seconds; 0 is two thirds of each worker's lease
+    # After how much silence a worker is unhealthy: between heartbeat_seconds and lease_seconds; 0: two thirds of each one's lease
     worker_heartbeat_timeout_seconds: float = 0.0
     # How often an idle worker looks for jobs when no wake-up comes
     poll_seconds: float = 1.0
@@ -85,7 +85,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             raise Invalid("worker_heartbeat_timeout_seconds", problem, "make it shorter than the lease, or 0 for two thirds of it")
         rhythm = self.rhythm_of(self.lease_seconds)
         if 0 < seconds <= rhythm:
-            problem = f"is {seconds:g}, and workers are heard of every {rhythm:g} s: all would be shown as unhealthy between two heartbeats"
+            problem = f"is {seconds:g}, and workers are heard of every {rhythm:g} s: they would be unhealthy between two heartbeats"
             raise Invalid("worker_heartbeat_timeout_seconds", problem, "make it longer, shorten heartbeat_seconds, or use 0")
         return seconds or None
 

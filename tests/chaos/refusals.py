@@ -4,12 +4,14 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
 REFUSALS = ("read_only", "closed", "renamed", "locked_out", "cancelling")
+PASSWORD = "geheim"  # which nobody looks at, but in `wrong_password`
 
 
 class Refusing:
@@ -19,7 +21,7 @@ class Refusing:
         self._admin_url = url
         self.name = name
         parts = urlsplit(url)
-        self.url = urlunsplit(parts._replace(netloc=f"{name}@{parts.netloc.rpartition('@')[2]}", path=f"/{name}"))
+        self.url = urlunsplit(parts._replace(netloc=f"{name}:{PASSWORD}@{parts.netloc.rpartition('@')[2]}", path=f"/{name}"))
 
     async def __aenter__(self) -> Self:
         self._admin = await asyncpg.connect(self._admin_url)
@@ -67,6 +69,34 @@ class Refusing:
         await self._end_sessions()
         yield
         await self._admin.execute(f"alter role {self.name} login")
+
+    @asynccontextmanager
+    async def wrong_password(self) -> AsyncIterator[None]:
+        """The login's password was changed, and is asked for."""
+        rules = Path(await self._admin.fetchval("show hba_file"))
+        before = rules.read_text()
+        await self._admin.execute(f"alter role {self.name} password 'another'")
+        rules.write_text(f"host all {self.name} all scram-sha-256\n{before}")
+        await self._reload(lets_in=False)
+        await self._end_sessions()
+        yield
+        rules.write_text(before)
+        await self._reload(lets_in=True)
+
+    async def _reload(self, *, lets_in: bool) -> None:
+        """PostgreSQL reads its rules in its own time."""
+        await self._admin.execute("select pg_reload_conf()")
+        async with asyncio.timeout(10):
+            while True:
+                try:
+                    await (await asyncpg.connect(self.url)).close()
+                except asyncpg.InvalidPasswordError:
+                    if not lets_in:
+                        return
+                else:
+                    if lets_in:
+                        return
+                await asyncio.sleep(0.02)
 
     @asynccontextmanager
     async def cancelling(self) -> AsyncIterator[None]:
