@@ -7,9 +7,11 @@ from taskforge.domain.changes import CancelJob, EditJob
 from taskforge.domain.job import JobStatus, error_info
 from taskforge.domain.outcome import (
     MISFIT_SECONDS,
+    OFFERED_AT_ONCE,
     Attempt,
     DeadLetter,
     Fail,
+    Finish,
     HandBack,
     Misfit,
     MisfitOutcome,
@@ -105,6 +107,19 @@ async def test_a_worker_that_registers_has_it_offered_at_once_and_only_to_itself
     assert await world.status(job) == P
     assert await world.claim(old) == []
     assert await world.claim_jobs(new) == [job]
+
+
+async def test_a_registration_offers_so_many_at_once_and_upkeep_the_rest_in_slices(world: World) -> None:
+    await world.enqueue_many(OFFERED_AT_ONCE + 60)
+    old = await world.online_worker("old")
+    claimed = await world.claim(old, 1_000)
+    assert await world.engine.finish([Finish(one.fence, misfit()) for one in claimed]) == []
+    assert await world.engine.expire(1_000) == len(claimed) == OFFERED_AT_ONCE + 60
+    new = await world.online_worker("new")
+    assert await world.engine.stage(1_000) == OFFERED_AT_ONCE
+    assert [await world.engine.expire(50) for _ in range(3)] == [50, 10, 0]
+    assert await world.engine.stage(1_000) == 60
+    assert len(await world.claim(new, 1_000)) == OFFERED_AT_ONCE + 60
 
 
 async def test_a_worker_for_other_jobs_wakes_nothing(world: World) -> None:

@@ -2,16 +2,19 @@
 
 import asyncio
 import itertools
+from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import asyncpg
 import pytest
 
+from taskforge.domain.changes import EditJob
 from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.job import Inserted, JobStatus, new_job
 from taskforge.domain.log import Level, NewLine
-from taskforge.domain.outcome import Finish, HandBack, Retry, Skip
+from taskforge.domain.outcome import Finish, HandBack, Misfit, Retry, Skip
 from taskforge.domain.queue import CreateQueue, DeleteQueue
 from taskforge.domain.worker import NewWorker
 from taskforge.storage.engine import Claim
@@ -82,6 +85,65 @@ async def test_a_skipped_job_that_was_run_meanwhile_is_not_failed_for_it(
     monkeypatch.setattr(engine, "change_standing", run_first)
     assert await engine.expire(10) == 0
     assert [job.status for job in await engine.get([1], [inserted.job])] == [JobStatus.SCHEDULED]
+
+
+async def _unfit(engine: PostgresEngine) -> UUID:
+    """A job whose arguments fit no handler of the only worker there is."""
+    [inserted] = await engine.insert(1, [new_job("emails", "send")])
+    assert isinstance(inserted, Inserted)
+    old = await engine.register(1, NewWorker(name="old"), 60)
+    [claimed] = await engine.claim(Claim(old.incarnation, 1))
+    assert await engine.finish([Finish(claimed.fence, Misfit(ERROR, Retry(1.0, ERROR)))]) == []
+    return inserted.job
+
+
+def _once_before(
+    engine: PostgresEngine, monkeypatch: pytest.MonkeyPatch, statement: str, act: Callable[[], Awaitable[Any]]
+) -> None:
+    fetch = engine.fetch
+
+    async def act_first(name: str, *arguments: Any) -> Any:
+        if name == statement:
+            monkeypatch.undo()
+            await act()
+        return await fetch(name, *arguments)
+
+    monkeypatch.setattr(engine, "fetch", act_first)
+
+
+async def test_a_job_that_got_another_chance_meanwhile_is_not_parked(
+    engine: PostgresEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = await _unfit(engine)
+    _once_before(engine, monkeypatch, "park", lambda: engine.change([1], [job], EditJob(payload=b"{}")))
+    assert await engine.expire(10) == 0
+    assert [found.status for found in await engine.get([1], [job])] == [JobStatus.PENDING]
+
+
+async def test_a_worker_that_registers_while_a_job_is_parked_has_it_offered(
+    engine: PostgresEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await _unfit(engine)
+    _once_before(engine, monkeypatch, "park", lambda: engine.register(1, NewWorker(name="new"), 60))
+    assert await engine.expire(10) == 2  # parked, and due again
+    assert await engine.stage(10) == 1
+
+
+async def test_a_worker_is_registered_though_nothing_can_be_offered_to_it_just_now(
+    engine: PostgresEngine, connection: asyncpg.Connection, schema: str
+) -> None:
+    await _unfit(engine)
+    assert await engine.expire(10) == 1
+    await connection.execute(
+        f"create function {schema}.refuse() returns trigger language plpgsql as "
+        "'begin raise exception using errcode = ''lock_not_available''; end'; "
+        f"create trigger refuse before update on {schema}.waiting execute function {schema}.refuse()"
+    )
+    new = await engine.register(1, NewWorker(name="new"), 60)
+    await connection.execute(f"drop trigger refuse on {schema}.waiting")
+    assert await engine.expire(10) == 1
+    assert await engine.stage(10) == 1
+    assert len(await engine.claim(Claim(new.incarnation, 1))) == 1
 
 
 async def test_a_job_that_was_handed_back_is_taken_next_though_claims_look_further_on(

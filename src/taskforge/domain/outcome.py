@@ -19,6 +19,7 @@ LEASE_RAN_OUT = "its worker's lease ran out"
 MOST_UNEXPLAINED = 10  # losses of one job that nobody can explain; from the next on each counts as a crash
 MISFIT_SECONDS = 3_600.0  # so long a job waits for a handler that its arguments fit
 FIRST_PARK_SECONDS = 5.0
+OFFERED_AT_ONCE = 500  # of the jobs that wait for such a handler, when a worker registers; the rest follows in slices
 
 # --- What a handler, or the lack of one, reports -------------------------------------------------------------------------------
 

@@ -100,10 +100,10 @@ class Keeper(Reader):
         count = await self._apply(late, ExpireJob("deadline passed"))
         count += await self._apply(expired, ExpireJob("expired"))
         catalog = await self.newest_catalog()
-        skipped = await self._skipped_by_all(catalog, limit)
+        skipped, takers = await self._skipped_by_all(catalog, limit)
         unfit = {row["fence"]: park_seconds(row["misfit_seconds"]) for row in skipped if row["misfit_seconds"] is not None}
-        await self._park(unfit)
-        count += len(unfit)
+        count += await self._park(unfit, takers)
+        count += await self._offer_parked(limit)
         count += await self._apply([row for row in skipped if row["fence"] not in unfit], ExpireJob(SKIPPED_BY_ALL))
         return count + await self.cancel_deleted(catalog, limit)
 
@@ -124,13 +124,14 @@ class Keeper(Reader):
         answers = await self.change_standing(list({row["project"] for row in rows}), fences, list(fences), change)
         return sum(isinstance(answer, Changed) for answer in answers)
 
-    async def _skipped_by_all(self, catalog: Catalog, limit: int) -> list[asyncpg.Record]:
-        """Up to `limit` jobs that every live worker able to take them has skipped. Each look goes on where the last one ended, and
-        then begins anew: whatever waits for a busy worker keeps nobody else's job from being looked at."""
+    async def _skipped_by_all(self, catalog: Catalog, limit: int) -> tuple[list[asyncpg.Record], list[Taker]]:
+        """Up to `limit` jobs that every live worker able to take them has skipped, and the workers that are there. Each look goes
+        on where the last one ended, and then begins anew: whatever waits for a busy worker keeps nobody else's job from being
+        looked at."""
         rows = await self.fetch("skipped", LOOKS * limit, self.bound_now(), self._walked)
         self._walked = rows[-1]["fence"] if rows and len(rows) == LOOKS * limit else _BEFORE_ALL
         if not rows:
-            return []
+            return [], []
         takers = [codec.taker(row) for row in await self.fetch("takers", self.bound_now())]
         able: dict[int, list[Taker]] = {}
         found = []
@@ -144,18 +145,32 @@ class Keeper(Reader):
                 if len(found) == limit:
                     self._walked = row["fence"]
                     break
-        return found
+        return found, takers
 
-    async def _park(self, unfit: dict[UUID, float]) -> None:
-        """Jobs whose arguments fit no worker that is there wait out of the way of claims, each so many seconds."""
+    async def _park(self, unfit: dict[UUID, float], takers: list[Taker]) -> int:
+        """Jobs whose arguments fit none of these workers wait out of the way of claims, each so many seconds."""
         parked = {fence: seconds for fence, seconds in unfit.items() if seconds > 0}
         due = [fence for fence in unfit if fence not in parked]
+        count = len(due)
         if parked:
-            await self.fetch("park", list(parked), list(parked.values()), self.bound_now())
+            count += len(await self.fetch("park", list(parked), list(parked.values()), self.bound_now()))
+            # Whoever registered since these workers were read may have found nothing parked; who comes from here on finds it.
+            await self.fetch("missed", [taker.incarnation for taker in takers], self.bound_now())
         if due:
             await self.fetch("offer_again", due)
             self.look_from_head()
             self.signals.send()
+        return count
+
+    async def _offer_parked(self, limit: int) -> int:
+        """What registrations have left to do: one offers the first few jobs only, or may have failed at it."""
+        offered = 0
+        while offered < limit:
+            rows = await self.fetch("unpark", limit - offered, self.bound_now(), None)
+            if not rows:
+                break
+            offered += rows[0]["offered"]
+        return offered
 
     async def fold(self, limit: int) -> int:
         async with self.connection() as connection:

@@ -1,6 +1,7 @@
 """Keeps queues and workers."""
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from typing import assert_never
 from uuid import UUID
@@ -10,9 +11,10 @@ import msgspec
 
 from taskforge.domain import trail
 from taskforge.domain.audit import Note
-from taskforge.domain.errors import Conflict, NotFound, StoreUnavailable
+from taskforge.domain.errors import Conflict, NotFound, StoreUnavailable, TaskForgeError
 from taskforge.domain.ids import uuid_from_int
 from taskforge.domain.marks import check_same
+from taskforge.domain.outcome import OFFERED_AT_ONCE
 from taskforge.domain.query import QueueStats, WorkerTotals
 from taskforge.domain.queue import (
     CreateQueue,
@@ -46,6 +48,7 @@ from taskforge.storage.postgres import codec
 from taskforge.storage.postgres.connections import Connection
 from taskforge.storage.postgres.steward import Steward
 
+logger = logging.getLogger("taskforge.storage")
 LOCK_TRIES, LOCK_MILLISECONDS = 20, 50
 
 
@@ -195,9 +198,12 @@ class Registrar(Steward):
         check_worker(worker)
         async with self.transaction() as connection:
             identity, incarnation = await self._begin_life(connection, project, worker, lease_seconds)
-            await connection.execute(self.sql("unpark"), project, worker.types, self.bound_now())
             values = (project, worker.machine, incarnation, self.bound_now(), MOST_EARLIER)
             rows = await connection.fetch(self.sql("earlier"), *values) if worker.machine else []
+        try:
+            await self.fetch("unpark", OFFERED_AT_ONCE, self.bound_now(), incarnation)
+        except TaskForgeError as error:
+            logger.debug("jobs that wait for a worker like %s are offered to it by the next upkeep: %s", worker.name, error)
         earlier = tuple(Earlier(uuid_from_int(row["incarnation"].int), row["pid"], row["pid_started"]) for row in rows)
         return Registered(uuid_from_int(identity.int), incarnation, earlier)
 

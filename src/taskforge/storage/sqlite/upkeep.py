@@ -10,6 +10,7 @@ from taskforge.storage.sqlite.keeper import sql
 from taskforge.storage.sqlite.queues import cancelled
 from taskforge.storage.sqlite.reading import Snapshot
 from taskforge.storage.sqlite.transaction import Transaction
+from taskforge.storage.sqlite.workers import offer_parked
 
 LOOKS = 10  # at so many times as many skipped jobs as may be changed: of the first, all may wait for a worker that is busy
 
@@ -49,7 +50,7 @@ def expire(transaction: Transaction, limit: int, stranded: list[bytes], behind: 
         return ended, behind
     refused, unfit, walked = _refused_by_all(transaction, limit - ended, behind)
     _park(transaction, unfit)
-    return ended + len(unfit) + end(transaction, refused), walked
+    return ended + len(unfit) + end(transaction, refused) + offer_parked(transaction, limit), walked
 
 
 def _refused_by_all(transaction: Transaction, limit: int, behind: bytes) -> tuple[list[Waiter], dict[bytes, float], bytes]:

@@ -9,6 +9,7 @@ from taskforge.domain.audit import Note
 from taskforge.domain.errors import Conflict, NotFound
 from taskforge.domain.ids import uuid_from_bytes
 from taskforge.domain.marks import check_same
+from taskforge.domain.outcome import OFFERED_AT_ONCE
 from taskforge.domain.query import WorkerTotals
 from taskforge.domain.worker import (
     MOST_EARLIER,
@@ -41,7 +42,9 @@ def register(transaction: Transaction, project: int, worker: NewWorker, lease_se
     check_worker(worker)
     identity, incarnation = _begin_life(transaction, project, worker, lease_seconds)
     types = None if worker.types is None else codec.json(worker.types)
-    transaction.execute(sql("unpark"), (transaction.now, project, types))
+    offered = transaction.execute(sql("unpark"), (transaction.now, project, types, OFFERED_AT_ONCE)).rowcount
+    if offered == OFFERED_AT_ONCE:
+        transaction.execute("update workers set is_new = 1 where incarnation = ?", (incarnation.bytes,))
     since = transaction.steady - span(DAY_SECONDS)
     rows = transaction.execute(sql("earlier"), (project, worker.machine, incarnation.bytes, since, MOST_EARLIER))
     return Registered(identity, incarnation, tuple(Earlier(uuid_from_bytes(key), pid, started) for key, pid, started in rows))
@@ -87,6 +90,21 @@ def _begin_life(
     )
     ledger.announce(transaction, project, "worker.registered", worker=identity)
     return identity, incarnation
+
+
+def offer_parked(transaction: Transaction, limit: int) -> int:
+    """What registrations have left to do: one offers the first few jobs only."""
+    offered = 0
+    statement = "select incarnation, project, types from workers where is_new and lease_until > ?"
+    for incarnation, project, types in transaction.execute(statement, (transaction.steady,)).fetchall():
+        left = limit - offered
+        if left <= 0:
+            break
+        found = transaction.execute(sql("unpark"), (transaction.now, project, types, left)).rowcount
+        if found < left:
+            transaction.execute("update workers set is_new = 0 where incarnation = ?", (incarnation,))
+        offered += found
+    return offered
 
 
 def renew(transaction: Transaction, asked_at: int, incarnation: UUID, lease_seconds: float, sample: Sample) -> Renewed:

@@ -144,7 +144,7 @@ create table taskforge.waiting (
     misfit_at timestamptz
 );
 create index waiting_due on taskforge.waiting (due);
-create index waiting_parked on taskforge.waiting (lane) where skipped is not null;
+create index waiting_parked on taskforge.waiting (lane, due) where skipped is not null;
 create index waiting_until on taskforge.waiting (until) where until is not null;
 
 create table taskforge.running (
@@ -290,11 +290,13 @@ create table taskforge.workers (
     left_at timestamptz,
     machine text not null default '', -- where its pid means something, and when that process began
     pid_started text not null default '',
-    died_at timestamptz -- its process is known to have ended without leaving; whoever outlived it said so
+    died_at timestamptz, -- its process is known to have ended without leaving; whoever outlived it said so
+    is_new boolean not null default true -- what waits for a handler that its arguments fit was not all offered to it yet
 ) with (fillfactor = 50);
 create index workers_id on taskforge.workers (id, registered_at);
 create index workers_name on taskforge.workers (project, name, registered_at);
 create index workers_given_name on taskforge.workers (project, given_name, registered_at);
+create index workers_new on taskforge.workers (incarnation) where is_new;
 create index workers_machine on taskforge.workers (project, machine) where left_at is null and machine <> '';
 
 -- Whose life an incarnation was that is no longer kept: history names incarnations, and is kept for longer.

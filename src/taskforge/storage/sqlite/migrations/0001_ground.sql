@@ -155,7 +155,7 @@ create table waiting (
     skipped text -- only of jobs that wait for a worker whose handler their arguments fit
 ) strict, without rowid;
 create index waiting_due on waiting (due, fence);
-create index waiting_parked on waiting (lane) where skipped is not null;
+create index waiting_parked on waiting (lane, due) where skipped is not null;
 create index waiting_until on waiting (until) where until is not null;
 
 create table running (
@@ -298,10 +298,12 @@ create table workers (
     left_at integer,
     machine text not null default '', -- where its pid means something, and when that process began
     pid_started text not null default '',
-    died_at integer -- its process is known to have ended without leaving; whoever outlived it said so
+    died_at integer, -- its process is known to have ended without leaving; whoever outlived it said so
+    is_new integer not null default 0 -- what waits for a handler that its arguments fit was not all offered to it yet
 ) strict, without rowid;
 create index workers_name on workers (project, name, registered_at);
 create index workers_given_name on workers (project, given_name, registered_at);
+create index workers_new on workers (incarnation) where is_new;
 create index workers_machine on workers (project, machine) where left_at is null and machine <> '';
 create index workers_id on workers (id, registered_at);
 

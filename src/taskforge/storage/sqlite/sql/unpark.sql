@@ -1,4 +1,6 @@
--- A worker has registered: what waits for one whose handler its arguments fit is offered to it. ?1 now · ?2 project · ?3 its types
+-- What waits for a worker whose handler its arguments fit is offered to one that is new. ?1 now · ?2 project · ?3 its types · ?4 limit
 update waiting set due = ?1
-where skipped is not null and due > ?1 and lane in (
-    select number from lanes where project = ?2 and (?3 is null or job_type in (select value from json_each(?3))))
+where fence in (
+    select w.fence from lanes l cross join waiting w on w.lane = l.number and w.skipped is not null and w.due > ?1
+    where l.project = ?2 and (?3 is null or l.job_type in (select value from json_each(?3)))
+    limit ?4)
