@@ -3,6 +3,7 @@
 import datetime as dt
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from taskforge.storage.engine import Claim
 from taskforge.storage.sqlite import boot
 from taskforge.storage.sqlite import engine as engines
 from taskforge.storage.sqlite.engine import SqliteEngine
+from tests.engine.world import Clock
 
 STEP = 600.0
 
@@ -64,6 +66,30 @@ async def test_a_wall_clock_that_is_set_ends_no_lease_and_no_attempt(wall: type[
         assert 50 < (running.timeout_at - await one.now()).total_seconds() <= 60
     await engine.close()
     await other.close()
+
+
+async def test_whoever_stands_still_between_a_look_and_what_it_reads_blames_nobody(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a machine that is frozen just then: nobody could renew either."""
+    clock = Clock()
+    engine = SqliteEngine(path, clock=clock)
+    await engine.open()
+    await engine.change_queue(1, CreateQueue(name="default"))
+    worker, _ = await at_work(engine)
+    submit = engine._writer.submit
+
+    async def stand_still(*arguments: Any, **options: Any) -> Any:
+        answer = await submit(*arguments, **options)
+        clock.advance(90)  # longer than its lease, and than its job may run
+        return answer
+
+    with monkeypatch.context() as patched:
+        patched.setattr(engine._writer, "submit", stand_still)
+        assert await engine.lapsed(10, rhythm=5) == []
+    assert await engine.lapsed(10, rhythm=5) == []
+    await engine.renew(worker.incarnation, 30, Sample())
+    await engine.close()
 
 
 async def test_another_start_of_the_machine_ends_all_leases(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

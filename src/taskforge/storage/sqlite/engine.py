@@ -295,8 +295,9 @@ class SqliteEngine:
         if not await self._readers.read(lambda seen: reading.is_look_due(seen, unless_within, rhythm)):
             return []
         # A look is a write: whoever cannot write must not judge those who could not either.
-        await self._writer.submit(lambda transaction: gaps.look(transaction, rhythm), lazy=True)
-        return await self._readers.read(lambda seen: reading.lapsed(seen, limit))
+        now, steady = await self._writer.submit(lambda transaction: gaps.look(transaction, rhythm), lazy=True)
+        # As of the look: whatever held this process up since then may have held up the others too.
+        return await self._readers.read(lambda seen: reading.lapsed(seen, limit, now, steady))
 
     async def expire(self, limit: int) -> int:
         stranded, clean = await self._readers.read(lambda seen: upkeep.find_stranded(seen, limit, self._clean))

@@ -10,12 +10,13 @@ from taskforge.storage.sqlite.transaction import Transaction
 logger = logging.getLogger("taskforge.storage")
 
 
-def look(transaction: Transaction, rhythm: float | None) -> None:
-    """Note that somebody looks; a silence before it is bridged first."""
+def look(transaction: Transaction, rhythm: float | None) -> tuple[int, int]:
+    """Note that somebody looks, and when, by both clocks; a silence before it is bridged first."""
     bridge(transaction)
     promised = None if rhythm is None else span(rhythm)
     statement = "update looks set at = ?, wall = ?, rhythm = coalesce(?, rhythm)"
     transaction.execute(statement, (transaction.steady, transaction.now, promised))
+    return transaction.now, transaction.steady
 
 
 def is_silent(transaction: Transaction, heard: int | None) -> bool:

@@ -201,10 +201,11 @@ def is_look_due(snapshot: Snapshot, unless_within: float, rhythm: float | None) 
     return bool(since < 0 or since >= span(unless_within))
 
 
-def lapsed(snapshot: Snapshot, limit: int) -> list[Lapsed]:
+def lapsed(snapshot: Snapshot, limit: int, now: int, steady: int) -> list[Lapsed]:
+    """Claims that were over at this moment, given by both clocks."""
     catalog = snapshot.keeper.current()
     found = []
-    for row in snapshot.execute(sql("lapsed"), (snapshot.now, limit, snapshot.steady, LEASE_RAN_OUT)):
+    for row in snapshot.execute(sql("lapsed"), (now, limit, steady, LEASE_RAN_OUT)):
         fence, lane, attempt, max_attempts, crashes, cancel, timeout, beat, name, worker, why, deadline_passed, _, losses = row
         outcome: Outcome
         if why == 0:
