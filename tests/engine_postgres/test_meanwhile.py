@@ -179,3 +179,19 @@ async def test_a_queue_is_deleted_later_while_somebody_holds_what_runs_and_stops
     assert claimed.worker == worker.incarnation
     await engine.change_queue(1, DeleteQueue(queue=idle.id))
     assert [queue.name for queue in await engine.queues([1])] == ["emails"]
+
+
+async def test_other_queues_change_while_one_waits_to_be_deleted(
+    engine: PostgresEngine, connection: asyncpg.Connection, schema: str
+) -> None:
+    idle = await engine.change_queue(1, CreateQueue(name="idle"))
+    async with connection.transaction():
+        await connection.execute(f"update {schema}.running set attempt = attempt where false")
+        deleting = asyncio.create_task(engine.change_queue(1, DeleteQueue(queue=idle.id)))
+        async with asyncio.timeout(10):
+            while not await connection.fetchval("select count(*) from pg_locks where not granted"):
+                await asyncio.sleep(0.005)
+            await engine.change_queue(1, CreateQueue(name="other"))
+        assert not deleting.done()
+    await deleting
+    assert [queue.name for queue in await engine.queues([1])] == ["emails", "other"]

@@ -46,16 +46,33 @@ from taskforge.domain.worker import (
 from taskforge.storage.catalog import Catalog
 from taskforge.storage.postgres import codec
 from taskforge.storage.postgres.connections import Connection
+from taskforge.storage.postgres.refusals import Disturbed
 from taskforge.storage.postgres.steward import Steward
 
 logger = logging.getLogger("taskforge.storage")
 LOCK_TRIES, LOCK_MILLISECONDS = 20, 50
 
 
+class ClaimsInTheWay(Disturbed):
+    """A lock that claims hold was not to be had in time."""
+
+
 class Registrar(Steward):
     # --- Queues ---
 
     async def change_queue(self, project: int, change: QueueChange, note: Note | None = None) -> Queue:
+        """Whoever finds claims in the way lets go of everything before it tries again: other queues change meanwhile."""
+        tries = 1
+        while True:
+            try:
+                return await self._change_queue(project, change, note)
+            except ClaimsInTheWay as error:
+                if tries >= LOCK_TRIES:
+                    raise StoreUnavailable(str(error)) from error
+            tries += 1
+            await asyncio.sleep(LOCK_MILLISECONDS / 1_000)
+
+    async def _change_queue(self, project: int, change: QueueChange, note: Note | None) -> Queue:
         try:
             async with self.transaction() as connection:
                 # The catalog's row is the lock under which queues change: what is checked here cannot change before the commit.
@@ -149,17 +166,13 @@ class Registrar(Steward):
         """Until the commit nothing starts to run, and what was being claimed is there to be counted. A claim reads the catalog's
         version without a lock, so one that began before would be seen by nobody; the table's lock is one that it takes. Whoever
         waits for that lock holds up all who want it later: it is waited for in short turns, in case somebody has it for long."""
-        for _ in range(LOCK_TRIES):
-            try:
-                async with connection.transaction():
-                    await connection.execute(f"set local lock_timeout = {LOCK_MILLISECONDS}")
-                    await connection.execute(self.in_schema("lock table taskforge.running in share mode"))
-                    await connection.execute("set local lock_timeout to default")
-            except asyncpg.LockNotAvailableError:
-                await asyncio.sleep(LOCK_MILLISECONDS / 1_000)
-            else:
-                return
-        raise StoreUnavailable(f"queue {name!r} cannot be deleted just now: a claim or an end of jobs takes long; try again")
+        await connection.execute(f"set local lock_timeout = {LOCK_MILLISECONDS}")
+        try:
+            await connection.execute(self.in_schema("lock table taskforge.running in share mode"))
+        except asyncpg.LockNotAvailableError as error:
+            text = f"queue {name!r} cannot be deleted just now: a claim or an end of jobs takes long; try again"
+            raise ClaimsInTheWay(text) from error
+        await connection.execute("set local lock_timeout to default")
 
     @staticmethod
     def _check_settings(catalog: Catalog, project: int, queue: UUID | None, settings: QueueSettings) -> None:
