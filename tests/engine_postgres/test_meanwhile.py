@@ -2,7 +2,8 @@
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -13,7 +14,7 @@ import pytest
 from taskforge.domain.changes import EditJob
 from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.job import Inserted, JobStatus, new_job
-from taskforge.domain.log import Level, NewLine
+from taskforge.domain.log import Level, Line, NewLine
 from taskforge.domain.outcome import Finish, HandBack, Misfit, Retry, Skip
 from taskforge.domain.queue import CreateQueue, DeleteQueue
 from taskforge.domain.worker import NewWorker
@@ -63,6 +64,43 @@ async def test_a_line_that_comes_while_its_job_ends_is_reported_lost(
     assert [one.fence for one in await late] == [claimed.fence]
     lines = await engine.logs([1], inserted.job, least=Level.TRACE, after=0, limit=10, offset=0)
     assert [line.message for line in lines] == ["in time"]
+
+
+async def test_whoever_reads_a_log_in_pages_misses_no_end_that_comes_meanwhile(
+    engine: PostgresEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An end, and the first line of the next execution, come between one statement of a page and the next."""
+    [inserted] = await engine.insert(1, [new_job("emails", "send")])
+    assert isinstance(inserted, Inserted)
+    worker = await engine.register(1, NewWorker(name="w"), 60)
+    [first] = await engine.claim(Claim(worker.incarnation, 1))
+    await engine.log([NewLine(first.fence, Level.INFO, "one")])
+    reading = engine.reading
+
+    async def go_on() -> None:
+        await engine.finish([Finish(first.fence, Retry(0.0, ERROR))])
+        [second] = await engine.claim(Claim(worker.incarnation, 1))
+        await engine.log([NewLine(second.fence, Level.INFO, "two")])
+
+    @asynccontextmanager
+    async def slow(projects: Sequence[int]) -> AsyncIterator[Any]:
+        async with reading(projects) as connection:
+
+            async def fetch(*arguments: Any) -> Any:
+                rows = await connection.fetch(*arguments)
+                if patched:
+                    patched.clear()
+                    await go_on()
+                return rows
+
+            yield SimpleNamespace(fetch=fetch)
+
+    patched = [True]
+    monkeypatch.setattr(engine, "reading", slow)
+    told: list[Line] = []
+    while page := await engine.logs([1], inserted.job, least=Level.TRACE, after=told[-1].id if told else 0, limit=2, offset=0):
+        told += page
+    assert [line.message.split(" ")[0] for line in told] == ["one", "attempt", "two"]
 
 
 async def test_a_skipped_job_that_was_run_meanwhile_is_not_failed_for_it(

@@ -120,7 +120,7 @@ def execution(row: asyncpg.Record, fence: UUID) -> Execution:
 
 
 def ended(row: asyncpg.Record, job: UUID) -> Execution:
-    """A row of `ends`: as much as is told of an execution that is over."""
+    """A row of `logs` without a number: as much as is told of an execution that is over."""
     return Execution(
         id=fence_of(job, row["epoch"]),
         job=job,
@@ -136,7 +136,7 @@ def ended(row: asyncpg.Record, job: UUID) -> Execution:
 
 
 def line(row: asyncpg.Record, job: UUID) -> Line:
-    epoch, number, level, message, metadata, logged_at = row
+    epoch, number, level, message, metadata, logged_at, *_ = row
     return Line(line_id(epoch, number), fence_of(job, epoch), Level(level), message, raw(metadata), logged_at)
 
 

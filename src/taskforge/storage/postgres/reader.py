@@ -103,13 +103,10 @@ class Reader(Assigner):
     ) -> list[Line]:
         span, most, owners = span_of(after, execution), limit + offset, list(projects)
         statuses = [codec.EXECUTION_CODE[status] for status in ends_at(least)]
-        async with self.reading(projects) as connection:
-            # Ends first: whatever was logged before an end that is seen here is seen below.
-            ended = await connection.fetch(self.sql("ends"), job, owners, span.first_end, span.last_epoch, statuses, most)
-            lines = await connection.fetch(
-                self.sql("logs"), job, owners, int(least), span.epoch, span.number, span.last_epoch, most
-            )
-        return with_ends((codec.line(row, job) for row in lines), (codec.ended(row, job) for row in ended), limit, offset)
+        bounds = (int(least), span.epoch, span.number, span.last_epoch, most, span.first_end, statuses)
+        rows = await self.read(projects, "logs", job, owners, *bounds)
+        lines = (codec.line(row, job) for row in rows if row["number"] is not None)
+        return with_ends(lines, (codec.ended(row, job) for row in rows if row["number"] is None), limit, offset)
 
     async def explain(self, projects: Sequence[int], job: UUID) -> Explanation:
         seen = await self._look(projects, job)
