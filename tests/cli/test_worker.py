@@ -1,10 +1,16 @@
 """The worker command, with real signals."""
 
+import asyncio
+import re
 import signal
 from pathlib import Path
 
 import pytest
 
+from taskforge.domain.tenancy import FIRST_PROJECT
+from taskforge.domain.worker import WorkerStatus
+from taskforge.settings import Settings
+from taskforge.wiring import make_engine
 from tests.cli.shell import Shell, until
 
 APP = """
@@ -162,6 +168,32 @@ def test_several_processes_are_supervised(app: Shell, number: signal.Signals) ->
         assert workers.ended() == (-number if number == signal.SIGKILL else 0)
         until(lambda: workers.text.count("nothing runs, stopping") == 2, lambda: workers.text)
         until(lambda: workers.text.count("stopped in") == 2, lambda: workers.text)
+
+
+def test_a_deregistered_worker_is_not_replaced_by_its_supervisor(app: Shell) -> None:
+    """The others go on; when the last one was taken out, the supervisor ends too."""
+
+    async def deregister_one() -> None:
+        engine = make_engine(Settings(url=app.environment["TASKFORGE_URL"]))
+        await engine.open()
+        try:
+            alive = [one for one in await engine.workers([FIRST_PROJECT]) if one.status is not WorkerStatus.OFFLINE]
+            await engine.deregister(alive[0].incarnation)
+        finally:
+            await engine.close()
+
+    taken_out = "was deregistered; it is not replaced"
+    with app.started("worker", "app:forge", "--processes", "2") as workers:
+        until(lambda: workers.text.count("with 10 slots") == 2, lambda: workers.text)
+        until(lambda: len(app.json("workers", "list")["workers"]) == 2, lambda: workers.text)
+        asyncio.run(deregister_one())
+        until(lambda: taken_out in workers.text, lambda: workers.text)
+        assert app.json("enqueue", "add", "--payload", '{"a": 2, "b": 3}', "--wait")["job"]["result"] == 5
+        assert len(app.json("workers", "list")["workers"]) == 1
+        asyncio.run(deregister_one())
+        assert workers.ended() == 0
+        assert (workers.text.count(taken_out), workers.text.count("starting")) == (2, 0), workers.text
+        assert len(re.findall("worker process .* started", workers.text)) == 2
 
 
 def test_a_signal_is_heard_from_the_moment_a_worker_says_it_is_there(app: Shell) -> None:
