@@ -80,7 +80,7 @@ class ModelJob:
     timeout_at: datetime | None = None
     timeout: float = 0.0
     beat_by: datetime | None = None
-    started: bool = False
+    started_at: datetime | None = None
     progress: float | None = None
     result: bytes | None = None
     reason: str | None = None
@@ -121,6 +121,7 @@ class ModelJob:
             "origin_queue": self.origin,
             "cancel_requested": self.cancel_requested,
             "progress": self.progress,
+            **({"started_at": self.started_at} if self.status is R else {}),
         }
 
 
@@ -251,7 +252,7 @@ class Model:
         job.timeout_at, job.claimed_at = self.after(job.timeout), self.now
         beat = settings.heartbeat_timeout_seconds
         job.beat_by = None if beat is None else self.after(beat)
-        job.started, job.progress, job.cancel_requested, job.ended_unclaimed = False, None, False, False
+        job.started_at, job.progress, job.cancel_requested, job.ended_unclaimed = None, None, False, False
         job.cancel_reason = None
         return (job.fence, job.queue, job.attempt, job.max_attempts, job.crashes, job.priority, job.payload or b"null")
 
@@ -357,15 +358,21 @@ class Model:
         if job.unique_key is not None and self.unique.get(job.unique_key) == job.id:
             del self.unique[job.unique_key]
 
-    def beat(self, fence: UUID, progress: float | None, started: bool) -> Answer | None:
+    def beat(self, fence: UUID, progress: float | None, started_ago: float | None, alive: bool) -> Answer | None:
+        """A start counts once, however often it is told; whoever is heard of without one has started with its claim."""
         job = self.running(fence)
         if job is None:
             return (fence, False)
+        starts = started_ago is not None and job.started_at is None
         beat = self.queues[job.queue].settings.heartbeat_timeout_seconds
-        job.beat_by = None if job.beat_by is None or beat is None else self.after(beat)
+        if job.beat_by is not None and beat is not None and (alive or starts):
+            job.beat_by = self.after(beat if alive else beat - (started_ago or 0.0))
         job.progress = job.progress if progress is None else progress
-        if started and not job.started:
-            job.started, job.timeout_at = True, self.after(job.timeout)
+        if started_ago is not None and starts:
+            job.started_at = self.after(-started_ago)
+            job.timeout_at = job.started_at + timedelta(seconds=job.timeout)
+        elif alive and job.started_at is None:
+            job.started_at = job.claimed_at
         return None
 
     # --- Upkeep ---

@@ -105,6 +105,25 @@ async def test_a_start_is_no_heartbeat_but_the_timeout_counts_from_it(world: Wor
     assert [one.fence for one in await world.engine.lapsed(10)] == [fence]
 
 
+async def test_all_that_one_call_says_of_a_job_counts_and_its_start_once(world: World) -> None:
+    job, fence = await world.running(timeout_seconds=100)
+    world.clock.advance(50)
+    told = [
+        Beat(fence=fence, started_seconds_ago=10.0, alive=False),
+        Beat(fence=fence, progress=0.25, message="a quarter"),
+        Beat(fence=fence, progress=0.5),
+        Beat(fence=fence, started_seconds_ago=1.0, alive=False),
+    ]
+    assert await world.engine.beat(told) == []
+    [execution] = await world.engine.executions([1], job)
+    assert (execution.started_at, execution.timeout_at) == (world.clock.after(-10), world.clock.after(90))
+    assert (execution.status, execution.heartbeat_at) == (ExecutionStatus.RUNNING, world.clock.now())
+    found = await world.job(job)
+    assert (found.progress, found.progress_message) == (0.5, "a quarter")
+    await world.finish(fence, Succeed())
+    assert await world.engine.beat(told) == [Lost(fence)]
+
+
 async def test_lost_beats_are_reported_and_change_nothing(world: World) -> None:
     job = await world.enqueue()
     worker = await world.worker()

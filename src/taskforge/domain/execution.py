@@ -1,7 +1,7 @@
 """Executions: one try of a job. Its id is the fence of the claim that started it."""
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -84,6 +84,24 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
     progress: float | None = None
     message: str | None = None
     alive: bool = True  # whether the handler was heard of; else only its worker says when it began, which is no heartbeat
+
+
+def merge_beats(beats: Iterable[Beat]) -> list[Beat]:
+    """One for each job: the first report of its start, and the newest of everything else."""
+    merged: dict[UUID, Beat] = {}
+    for beat in beats:
+        before = merged.get(beat.fence)
+        if before is not None:
+            started = before.started_seconds_ago
+            beat = Beat(  # noqa: PLW2901 - with what was said before
+                fence=beat.fence,
+                started_seconds_ago=beat.started_seconds_ago if started is None else started,
+                progress=before.progress if beat.progress is None else beat.progress,
+                message=before.message if beat.message is None else beat.message,
+                alive=before.alive or beat.alive,
+            )
+        merged[beat.fence] = beat
+    return list(merged.values())
 
 
 # Upper bounds, in milliseconds, of the histogram buckets in which rollups count durations and waits: four to each doubling

@@ -9,7 +9,7 @@ import asyncpg
 import msgspec
 
 from taskforge.domain.errors import NotFound
-from taskforge.domain.execution import BUCKET_BOUNDS, Beat, ExecutionStatus
+from taskforge.domain.execution import BUCKET_BOUNDS, Beat, ExecutionStatus, merge_beats
 from taskforge.domain.ids import epoch_of, uuid_from_int
 from taskforge.domain.job import JobStatus
 from taskforge.domain.log import NewLine, split
@@ -204,17 +204,17 @@ class Finisher(Claimer):
         return graves
 
     async def beat(self, beats: Sequence[Beat]) -> list[Lost]:
-        last = {beat.fence: beat for beat in beats}
-        if not last:
+        merged = merge_beats(beats)
+        if not merged:
             return []
         rows = await self.fetch(
             "beat",
-            list(last),
-            [beat.started_seconds_ago for beat in last.values()],
-            [beat.progress for beat in last.values()],
-            [beat.message for beat in last.values()],
+            [beat.fence for beat in merged],
+            [beat.started_seconds_ago for beat in merged],
+            [beat.progress for beat in merged],
+            [beat.message for beat in merged],
             self.bound_now(),
-            [beat.alive for beat in last.values()],
+            [beat.alive for beat in merged],
         )
         return [Lost(row["fence"]) for row in rows]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from taskforge.domain.execution import Beat
+from taskforge.domain.execution import Beat, merge_beats
 from taskforge.domain.log import NewLine, split
 from taskforge.domain.outcome import Lost
 from taskforge.storage.sqlite import codec
@@ -12,13 +12,14 @@ from taskforge.storage.sqlite.transaction import Transaction
 
 
 def beat(transaction: Transaction, beats: Sequence[Beat]) -> list[Lost]:
-    held = _held(transaction, [one.fence.bytes for one in beats])
+    merged = merge_beats(beats)
+    held = _held(transaction, [one.fence.bytes for one in merged])
     rows = []
-    for one in beats:
+    for one in merged:
         began = None if one.started_seconds_ago is None else transaction.now - span(one.started_seconds_ago)
         rows.append((transaction.now, began, one.progress, one.message, one.alive, one.fence.bytes))
     transaction.executemany(sql("beat"), [row for row in rows if row[-1] in held])
-    return [Lost(fence) for fence in dict.fromkeys(one.fence for one in beats) if fence.bytes not in held]
+    return [Lost(one.fence) for one in merged if one.fence.bytes not in held]
 
 
 def log(transaction: Transaction, lines: Sequence[NewLine]) -> list[Lost]:
