@@ -2,9 +2,10 @@
 
 import pytest
 
+from taskforge.domain.changes import CancelJob
 from taskforge.domain.ids import job_of
 from taskforge.domain.job import JobStatus
-from taskforge.domain.outcome import Crashed, HandBackOutcome, TimedOut
+from taskforge.domain.outcome import MOST_UNEXPLAINED, Crashed, HandBackOutcome, TimedOut
 from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.domain.worker import Sample, WorkerStatus
 from tests.engine.world import World
@@ -68,6 +69,27 @@ async def test_a_worker_that_died_while_one_job_held_its_loop_is_that_jobs_crash
     rescued = {one.fence: type(one.outcome) for one in await world.rescue()}
     assert rescued == {culprit.fence: Crashed, neighbour.fence: HandBackOutcome}
     assert (await world.job(job_of(neighbour.fence))).attempt_count == 0
+
+
+@pytest.mark.parametrize("is_dead", [False, True])
+async def test_a_job_that_was_held_up_ten_times_is_excused_no_more(world: World, is_dead: bool) -> None:
+    """It may be the one that holds up, and the other blamed for it: it must end some day."""
+    await world.queue("held", timeout_seconds=10, max_retries=99)
+    job = await world.enqueue("held")
+    outcomes = []
+    for _ in range(MOST_UNEXPLAINED + 1):
+        culprit, worker = await world.enqueue("held", priority=9), await world.worker(queues=("held",))
+        first, second = await world.claim(worker)
+        assert (job_of(first.fence), job_of(second.fence)) == (culprit, job)
+        await world.engine.renew(worker.incarnation, 1e6, Sample(blocking=first.fence))
+        if is_dead:
+            await world.engine.deregister(worker.incarnation, died=True)
+        world.clock.advance(11)
+        rescued = {one.fence: type(one.outcome) for one in await world.rescue()}
+        outcomes.append(rescued[second.fence])
+        await world.change(culprit, CancelJob())
+    assert outcomes == [HandBackOutcome] * MOST_UNEXPLAINED + [Crashed if is_dead else TimedOut]
+    assert ((await world.job(job)).attempt_count, (await world.job(job)).crash_count) == (1, int(is_dead))
 
 
 async def test_a_loop_that_came_back_excuses_nobody(world: World) -> None:

@@ -16,7 +16,7 @@ MAX_REASON = 1_000
 HELD_UP = "another job held the event loop of its worker"
 LEASE_RAN_OUT = "its worker's lease ran out"
 """Why a job was given back whose worker fell silent, and nobody knows why; such losses are counted by it."""
-MOST_UNEXPLAINED = 10  # losses of one job that nobody can explain; from the next on each counts as a crash
+MOST_UNEXPLAINED = 10  # losses of one job that nobody can explain, or that another is blamed for; from the next on each is its own
 MISFIT_SECONDS = 3_600.0  # so long a job waits for a handler that its arguments fit
 FIRST_PARK_SECONDS = 5.0
 OFFERED_AT_ONCE = 500  # of the jobs that wait for such a handler, when a worker registers; the rest follows in slices

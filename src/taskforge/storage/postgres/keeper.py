@@ -13,6 +13,7 @@ from taskforge.domain.outcome import (
     HELD_UP,
     LEASE_RAN_OUT,
     MISFIT_SECONDS,
+    MOST_UNEXPLAINED,
     Attempt,
     Crashed,
     DeadlinePassed,
@@ -58,10 +59,11 @@ class Keeper(Reader):
         return catalog if catalog.version == version else await self.catalog(newer_than=catalog.version)
 
     async def lapsed(self, limit: int, *, unless_within: float = 0.0, rhythm: float | None = None) -> list[Lapsed]:
-        rows = await self.fetch("lapsed", limit, self.bound_now(), unless_within, rhythm, LEASE_RAN_OUT)
+        excuses = (LEASE_RAN_OUT, HELD_UP, MOST_UNEXPLAINED)
+        rows = await self.fetch("lapsed", limit, self.bound_now(), unless_within, rhythm, *excuses)
         if rows and rows[0]["why"] == _SILENCE:
             await self.bridge()
-            rows = await self.fetch("lapsed", limit, self.bound_now(), 0.0, rhythm, LEASE_RAN_OUT)
+            rows = await self.fetch("lapsed", limit, self.bound_now(), 0.0, rhythm, *excuses)
         if not rows:
             return []
         catalog = await self.newest_catalog()

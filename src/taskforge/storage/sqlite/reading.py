@@ -17,6 +17,7 @@ from taskforge.domain.log import Level, Line, span_of
 from taskforge.domain.outcome import (
     HELD_UP,
     LEASE_RAN_OUT,
+    MOST_UNEXPLAINED,
     Attempt,
     Crashed,
     DeadlinePassed,
@@ -205,7 +206,7 @@ def lapsed(snapshot: Snapshot, limit: int, now: int, steady: int) -> list[Lapsed
     """Claims that were over at this moment, given by both clocks."""
     catalog = snapshot.keeper.current()
     found = []
-    for row in snapshot.execute(sql("lapsed"), (now, limit, steady, LEASE_RAN_OUT)):
+    for row in snapshot.execute(sql("lapsed"), (now, limit, steady, LEASE_RAN_OUT, HELD_UP, MOST_UNEXPLAINED)):
         fence, lane, attempt, max_attempts, crashes, cancel, timeout, beat, name, worker, why, deadline_passed, _, losses = row
         outcome: Outcome
         if why == 0:
