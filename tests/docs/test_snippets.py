@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-PAGES = ["README.md", "docs/guides/pool.md", "docs/guides/postgres.md", "docs/guides/api.md", "docs/guides/changing-handlers.md"]
+PAGES = ["README.md", *(str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs" / "guides").glob("*.md")))]
 
 
 @pytest.fixture
