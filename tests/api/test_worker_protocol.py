@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -12,6 +13,7 @@ import pytest
 from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.job import Claimed
 from taskforge.domain.outcome import Finish, Lost
+from taskforge.operations import worker_desk
 from taskforge.operations.places import Places
 from taskforge.operations.upkeep import Upkeep
 from taskforge.storage.engine import Claim
@@ -309,15 +311,27 @@ async def test_what_a_lost_answer_gave_out_goes_back(
     incarnation = await started(worker)
     (given,) = (await call(worker, "claim", incarnation=incarnation))["jobs"]  # and let us say it never arrived
     assert await call(worker, "claim", incarnation=incarnation, held=[]) == {"jobs": []}  # it may still be on its way
-    from datetime import timedelta
-
-    from taskforge.operations import worker_desk
-
     monkeypatch.setattr(worker_desk, "ON_THE_WAY", timedelta(seconds=-1))
     assert await call(worker, "claim", incarnation=incarnation, held=[given["execution"]]) == {"jobs": []}
     (again,) = (await call(worker, "claim", incarnation=incarnation, held=[], wait_seconds=5))["jobs"]
     assert (again["job"], again["attempt"]) == (job, 1)
     assert again["execution"] != given["execution"]
+
+
+async def test_what_a_lost_answer_gave_out_ends_when_it_was_cancelled_meanwhile(
+    worker: httpx.AsyncClient, root: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody runs it, so nobody else can end it."""
+    monkeypatch.setattr(worker_desk, "ON_THE_WAY", timedelta(seconds=-1))
+    cancelled, kept = await enqueue(root), await enqueue(root)
+    incarnation = await started(worker)
+    assert len((await call(worker, "claim", incarnation=incarnation, limit=2))["jobs"]) == 2
+    asked = await root.post(f"/api/v1/jobs/{cancelled}/cancel", json={"reason": "ticket 17"})
+    assert asked.status_code == 200, asked.text
+    await call(worker, "claim", incarnation=incarnation, limit=0, held=[])
+    found = [(await root.get(f"/api/v1/jobs/{job}")).json() for job in (cancelled, kept)]
+    assert [(job["status"], job["attempt_count"]) for job in found] == [("cancelled", 1), ("pending", 0)]
+    assert found[0]["reason"] == "ticket 17"
 
 
 async def test_a_life_whose_lease_is_over_still_says_what_came_of_its_jobs(

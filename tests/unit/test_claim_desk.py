@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from taskforge.domain.changes import CancelJob
 from taskforge.domain.job import Claimed, Inserted, JobStatus, new_job
 from taskforge.domain.outcome import Finish, Succeed
 from taskforge.domain.queue import CreateQueue
@@ -67,6 +68,19 @@ async def test_what_was_claimed_for_a_caller_that_left_meanwhile_goes_back(desk:
     with pytest.raises(asyncio.CancelledError):
         await caller
     assert [one.status for one in await desk.engine.get([1], [job])] == [JobStatus.PENDING]
+
+
+async def test_what_was_cancelled_while_its_caller_left_ends_so(desk: Desk) -> None:
+    job = await desk.insert()
+    caller = asyncio.create_task(desk.claim())
+    await desk.asked.wait()
+    await desk.engine.change([1], [job], CancelJob("enough"))
+    caller.cancel()
+    await asyncio.sleep(0)
+    desk.let_go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    assert [(one.status, one.reason) for one in await desk.engine.get([1], [job])] == [(JobStatus.CANCELLED, "enough")]
 
 
 async def test_a_newer_claim_ends_an_older_one_for_which_the_store_is_still_asked(desk: Desk) -> None:
