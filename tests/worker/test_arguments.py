@@ -162,6 +162,37 @@ async def test_a_payload_that_does_not_fit_waits_for_a_handler_that_it_fits_and_
     assert len(jobs) == 5
 
 
+@pytest.mark.parametrize("kind", ["async", "thread"])
+async def test_null_is_a_payload_without_arguments(forge: TaskForge, kind: str) -> None:
+    """It is not what is left out, which is `{}`, but a handler that needs none takes it; one that does says what is missing."""
+    called: list[str] = []
+
+    if kind == "async":
+
+        @forge.job
+        async def ping(name: str = "you") -> None:
+            called.append(name)
+    else:
+
+        @forge.job
+        def ping(name: str = "you") -> None:
+            called.append(name)
+
+    @forge.job
+    async def greet(name: str) -> None:
+        called.append(name)
+
+    async with Sandbox(forge) as box:
+        for job_type in ("ping", "greet"):
+            await forge.insert(new_job("default", job_type, None))
+        taken, waiting = await box.run()
+        told = await forge.executions(waiting.id)
+    assert (taken.status, bytes(taken.payload or b"")) == ("succeeded", b"null")
+    assert called == ["you"]
+    assert (waiting.status, waiting.attempt_count) == ("pending", 0)
+    assert "missing required field `name`" in str(told[-1].reason)
+
+
 async def test_a_field_added_with_a_default_takes_jobs_of_before(forge: TaskForge) -> None:
     @forge.job()
     async def grown(a: int, b: int = 10) -> int:

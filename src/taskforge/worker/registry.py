@@ -10,6 +10,7 @@ import msgspec
 
 from taskforge.domain import rules
 from taskforge.domain.errors import Invalid
+from taskforge.domain.job import NO_PAYLOAD
 from taskforge.worker.context import Context
 
 KINDS = ("async", "thread", "process")
@@ -101,6 +102,8 @@ class Handler:
         try:
             return msgspec.structs.astuple(self._decoder.decode(payload))
         except msgspec.ValidationError as error:
+            if payload == b"null":
+                return self.decode(NO_PAYLOAD)  # it holds no arguments either, and no deploy would make it fit
             raise Invalid(f"{self.job_type}()", str(error), "pass arguments of the types its handler declares") from None
         except msgspec.DecodeError as error:
             raise Invalid(f"{self.job_type}()", f"its payload is not what it was ({error})", "enqueue it again") from None
