@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from taskforge.domain.errors import Conflict, StoreFault, StoreUnavailable, StoreUnsuitable, TaskForgeError
+from taskforge.storage.sqlite.numbered import CONNECTION
 
 OLDEST = (3, 38, 0)
 # On pages of 4 KB a row of more than 1,000 bytes spills into an overflow page of its own; on these, one of more than 2,000.
@@ -46,7 +47,9 @@ def connect(path: Path, *, make: bool = False) -> sqlite3.Connection:
     """`make`: a file that is not there is made. One that was there and is gone must not be: an empty one would take its place."""
     place = f"file:{quote(os.fspath(path))}?mode={'rwc' if make else 'rw'}"
     # Transactions are opened by hand, and statements prepared once: `isolation_level` and the cache's size say so.
-    connection = sqlite3.connect(place, uri=True, timeout=5, isolation_level=None, cached_statements=512, check_same_thread=False)
+    connection = sqlite3.connect(
+        place, uri=True, timeout=5, isolation_level=None, cached_statements=512, check_same_thread=False, factory=CONNECTION
+    )
     try:
         connection.execute("pragma temp_store = memory")
         connection.execute("pragma foreign_keys = on")
