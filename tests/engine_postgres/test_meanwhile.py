@@ -4,6 +4,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -22,7 +23,7 @@ from taskforge.storage.engine import Claim
 from taskforge.storage.postgres import registrar
 from taskforge.storage.postgres.engine import PostgresEngine
 from taskforge.storage.postgres.reach import SLOW_IN_A_ROW
-from tests.engine.world import ERROR
+from tests.engine.world import ERROR, Clock
 
 
 async def test_a_job_that_is_claimed_between_two_statements_is_explained_anew(
@@ -123,6 +124,38 @@ async def test_a_skipped_job_that_was_run_meanwhile_is_not_failed_for_it(
     monkeypatch.setattr(engine, "change_standing", run_first)
     assert await engine.expire(10) == 0
     assert [job.status for job in await engine.get([1], [inserted.job])] == [JobStatus.SCHEDULED]
+
+
+async def test_a_silence_that_two_find_at_once_is_bridged_once(
+    postgres_url: str, connection: asyncpg.Connection, schema: str
+) -> None:
+    """Else what runs would get back twice what it lost, and a dead worker's jobs wait for twice as long."""
+    clock = Clock()
+    engines = [PostgresEngine(postgres_url, schema=schema, clock=clock) for _ in range(2)]
+    for engine in engines:
+        await engine.open()
+    first = engines[0]
+    try:
+        await first.change_queue(1, CreateQueue(name="emails"))
+        await first.insert(1, [new_job("emails", "send")])
+        worker = await first.register(1, NewWorker(name="w"), 60)
+        await first.claim(Claim(worker.incarnation, 1))
+        assert await first.lapsed(10, rhythm=2.0) == []
+        [before] = await first.active_executions([1], timed_out=False, limit=10)
+        clock.advance(4)
+        async with connection.transaction():
+            await connection.execute(f"select from {schema}.workers for update")
+            looks = [asyncio.create_task(engine.lapsed(10, rhythm=2.0)) for engine in engines]
+            async with asyncio.timeout(10):
+                while await connection.fetchval("select count(*) from pg_locks where not granted") < 2:
+                    await asyncio.sleep(0.005)
+        assert await asyncio.gather(*looks) == [[], []]
+        [after] = await first.active_executions([1], timed_out=False, limit=10)
+        assert before.timeout_at is not None
+        assert after.timeout_at == before.timeout_at + timedelta(seconds=4)
+    finally:
+        for engine in engines:
+            await engine.close()
 
 
 async def _unfit(engine: PostgresEngine) -> UUID:

@@ -148,6 +148,24 @@ async def test_no_error_of_the_driver_leaves(
         assert sum(record.exc_info is not None for record in caplog.records) == 1, "its traceback is told once"
 
 
+@pytest.mark.parametrize("code", ["40P01", "40001"])
+async def test_a_deadlock_is_no_outage(engine: PostgresEngine, code: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The store serves: two who work side by side met, and one of them tries again."""
+    with pytest.raises(StoreUnavailable):
+        await engine.value(f"do $$ begin raise exception using errcode = '{code}'; end $$")
+    assert [record.message for record in caplog.records if record.name == "taskforge.store"] == []
+
+
+async def test_a_connection_that_was_in_use_while_the_others_were_renewed_is_not_kept(engine: PostgresEngine) -> None:
+    """After a failover it may lead to where one can only read, too, and whoever is given it next would be refused."""
+    async with engine.connection() as in_use:
+        old: int = await in_use.fetchval("select pg_backend_pid()")
+        with pytest.raises(StoreUnavailable, match="read-only"):
+            async with engine.connection() as other, other.transaction(readonly=True):
+                await other.execute(engine.in_schema("update taskforge.catalog set version = version"))
+    assert await engine.value("select pg_backend_pid()") != old
+
+
 async def test_a_driver_that_stumbles_over_a_broken_connection_is_an_outage(engine: PostgresEngine) -> None:
     with pytest.raises(StoreUnavailable, match="AttributeError"):
         async with engine.connection():

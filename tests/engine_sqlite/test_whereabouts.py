@@ -65,6 +65,19 @@ async def test_a_claim_of_a_job_in_a_file_that_is_gone_is_none(used: SqliteEngin
         await used.claim(Claim(worker.incarnation, 5))
 
 
+async def test_nothing_is_acknowledged_into_a_file_that_goes_while_it_is_committed(used: SqliteEngine, tmp_path: Path) -> None:
+    def remove(statement: str) -> None:
+        if statement.lower() == "commit":
+            for end in ENDS:
+                (tmp_path / f"jobs.db{end}").unlink(missing_ok=True)
+
+    connection = used._writer._connection
+    assert connection is not None
+    connection.set_trace_callback(remove)
+    with pytest.raises(StoreUnavailable, match="put it back, or restore a backup"):
+        await insert(used)
+
+
 async def test_a_file_that_is_put_back_serves_again(used: SqliteEngine, tmp_path: Path) -> None:
     (tmp_path / "away").mkdir()
     for end in ENDS:
