@@ -75,6 +75,7 @@ async def test_whoever_was_gone_before_stays_so(world: World) -> None:
 
 async def test_a_death_that_was_told_is_not_taken_back(world: World) -> None:
     worker, _ = await at_work(world)
+    world.clock.advance(1)  # told after the last look: at that time the worker was there
     await world.engine.deregister(worker.incarnation, died=True)
     world.clock.advance(60)
     assert len(await look(world)) == 1

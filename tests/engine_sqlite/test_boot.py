@@ -1,6 +1,7 @@
 """Leases go by the clock since the machine was started: the wall's may be set, and another start ends them all."""
 
 import datetime as dt
+import sqlite3
 import time
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,14 @@ import pytest
 
 from taskforge.domain.errors import LeaseLost
 from taskforge.domain.job import Claimed, NewJob
-from taskforge.domain.outcome import LeaseRanOut
+from taskforge.domain.outcome import Finish, HandBack, LeaseRanOut
 from taskforge.domain.queue import CreateQueue
 from taskforge.domain.worker import NewWorker, Registered, Sample, WorkerStatus
+from taskforge.operations.upkeep import Upkeep
 from taskforge.storage.engine import Claim
 from taskforge.storage.sqlite import boot
 from taskforge.storage.sqlite import engine as engines
+from taskforge.storage.sqlite.connection import connect_writer
 from taskforge.storage.sqlite.engine import SqliteEngine
 from tests.engine.world import Clock
 
@@ -92,6 +95,21 @@ async def test_whoever_stands_still_between_a_look_and_what_it_reads_blames_nobo
     await engine.close()
 
 
+@pytest.mark.parametrize("step", [STEP, -STEP])
+async def test_a_wall_clock_that_is_set_keeps_nobody_from_rescue_nor_brings_it(wall: type[Wall], path: Path, step: float) -> None:
+    engine = SqliteEngine(path)
+    await engine.open()
+    await engine.change_queue(1, CreateQueue(name="default"))
+    worker, claimed = await at_work(engine)
+    wall.step = step
+    assert await engine.lapsed(10, rhythm=5) == []
+    lost = await engine.finish([Finish(claimed.fence, HandBack("found dead before it renewed"))], lapsed=True)
+    assert [one.fence for one in lost] == [claimed.fence]
+    await engine.deregister(worker.incarnation, died=True)
+    assert await Upkeep(engine).rescue() == 1
+    await engine.close()
+
+
 async def test_another_start_of_the_machine_ends_all_leases(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = SqliteEngine(path)
     await first.open()
@@ -107,6 +125,30 @@ async def test_another_start_of_the_machine_ends_all_leases(path: Path, monkeypa
     with pytest.raises(LeaseLost):
         await after.renew(worker.incarnation, 30, Sample())
     await after.close()
+
+
+async def test_two_that_come_first_after_a_start_of_the_machine_go_by_one_clock(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one to write finds what the first one wrote meanwhile, also if the wall's clock was set in between."""
+    engine = SqliteEngine(path)
+    await engine.open()
+    await engine.close()
+    monkeypatch.setattr(boot, "boot_id", lambda: "another")
+    one, two = connect_writer(path, durable=True), connect_writer(path, durable=True)
+    began, quicker = boot.begin, list[Any]()
+
+    def begin_second(connection: sqlite3.Connection, seconds: float) -> None:
+        if not quicker:
+            quicker.append(None)
+            quicker[0] = boot.steady_clock(two, 1_000_000_000)
+        began(connection, seconds)
+
+    monkeypatch.setattr(boot, "begin", begin_second)
+    slower = boot.steady_clock(one, 2_000_000_000)
+    assert abs(slower() - quicker[0]()) < 100_000_000
+    one.close()
+    two.close()
 
 
 def test_a_boot_has_one_name_and_its_clock_goes_on() -> None:

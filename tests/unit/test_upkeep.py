@@ -1,6 +1,7 @@
 """The loops of the upkeep go on whatever they meet; those beside a server begin again."""
 
 import asyncio
+import sqlite3
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,24 @@ async def test_a_loop_that_fails_ends_nobody_and_is_told_of_once(
     finally:
         await engine.close()
     assert len(caplog.records) == 1
+
+
+async def test_whoever_keeps_a_store_promises_when_it_looks_again(tmp_path: Path) -> None:
+    """By that promise a silence is known: without one, a store that was away would be everybody's death."""
+    engine = SqliteEngine(tmp_path / "jobs.db", durable=False)
+    await engine.open()
+    keeping = asyncio.create_task(Upkeep(engine, interval=0.01).run())
+    probe = sqlite3.connect(tmp_path / "jobs.db")
+    try:
+        async with asyncio.timeout(10):
+            while (rhythm := probe.execute("select rhythm from looks").fetchone()[0]) is None:
+                await asyncio.sleep(0.01)
+        assert rhythm == pytest.approx(1e6 * upkeep.SILENT * 0.01)
+    finally:
+        probe.close()
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+        await engine.close()
 
 
 async def test_what_is_rescued_together_does_not_come_back_together(tmp_path: Path) -> None:
