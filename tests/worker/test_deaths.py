@@ -111,6 +111,21 @@ async def test_what_process_handlers_started_dies_with_the_worker(store: Doomed)
     await until(lambda: is_gone(grandchild))
 
 
+async def test_a_keeper_that_was_started_again_knows_what_process_handlers_started(store: Doomed) -> None:
+    handle, [_, grandchild] = await store.run("start")
+    assert store.process is not None
+    [keeper] = [one for one in psutil.Process(store.process.pid).children() if "taskforge.sdk.lease_keeper" in one.cmdline()]
+    engine = await store.forge.engine()
+    keeper.kill()
+    killed = await engine.now()
+    async with asyncio.timeout(20):
+        while ((await engine.workers([FIRST_PROJECT]))[0].last_heartbeat or killed) <= killed:
+            await asyncio.sleep(0.02)
+    store.process.kill()
+    assert await store.is_free(handle)
+    await until(lambda: is_gone(grandchild))
+
+
 async def test_a_death_that_cannot_be_told_yet_is_told_when_the_store_is_back(crew: Crew) -> None:
     """For long, unless somebody wants the keeper to stop."""
     engine, hurry, tries = await crew.forge.engine(), asyncio.Event(), 0

@@ -149,6 +149,8 @@ async def test_a_thread_that_never_returns_is_named_counted_and_shown(
     shown = await seen_when(crew, lambda one: one.stuck_slots == 2)
     assert (shown.status, shown.active_jobs, shown.healthy) == ("unhealthy", 0, True)
     assert (await crew.end(await fine.enqueue())).status == "succeeded"  # with the slot that is left
+    await until(lambda: worker.executor.busy == 0)
+    assert worker.executor.free == 1, "no jobs are claimed for slots that threads hold"
     said = [one.getMessage() for one in caplog.records if one.name == "taskforge.worker"]
     assert any(one.startswith(f"a thread of handler hangs (job {handles[0].id}) has not ended") for one in said), said
     assert any("2 of 3 slots are held by handlers that did not end; nobody replaces this worker" in one for one in said)

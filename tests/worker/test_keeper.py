@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
@@ -90,3 +90,23 @@ async def test_a_store_that_cannot_be_opened_for_a_lease_is_a_lost_lease(error: 
     assert word.away
     assert word.lost is not None
     assert word.lost.startswith("the store could not be reached: ")
+
+
+async def test_what_a_store_that_is_away_does_not_take_back_is_offered_again() -> None:
+    """The worker cannot say so itself: its event loop is held, perhaps until its process is replaced."""
+    fence, offered = UUID(int=7), list[Sequence[UUID]]()
+
+    async def hand_back(fences: Sequence[UUID]) -> None:
+        offered.append(fences)
+        if len(offered) == 1:
+            raise StoreUnavailable("away")
+
+    async with pipes():
+        vigil = lease.Vigil(this_process())
+        vigil._hear(lease.Health(healthy=False, unstarted=(fence,)))
+        with pytest.raises(StoreUnavailable):
+            await vigil.hand_back_unstarted(hand_back)
+        for _ in range(2):
+            await vigil.hand_back_unstarted(hand_back)
+        await vigil.end()
+    assert offered == [(fence,), (fence,)]

@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 import time
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -73,6 +74,91 @@ async def test_that_the_loop_is_held_is_said_before_that_it_is_back() -> None:
     await until(lambda: len(heard.said) == 2)
     watching.stop()
     assert [what for what, _ in heard.said] == ["held", "back"]
+
+
+async def test_a_loop_that_is_back_while_one_looks_who_held_it_is_not_said_to_be_held() -> None:
+    heard, job = Heard(), a_job()
+    job.task = asyncio.current_task()
+    looking, is_back = threading.Event(), threading.Event()
+    watching = Watchdog({job.claimed.fence: job}, on_held=heard.held, on_back=heard.back)
+    who = watching._who
+
+    def look_slowly() -> Held:
+        held = who()
+        looking.set()
+        is_back.wait(20)
+        return held
+
+    watching._who = look_slowly  # type: ignore[method-assign]
+    others = set(threading.enumerate())
+    watching.start()
+    [thread] = set(threading.enumerate()) - others
+    assert looking.wait(20)
+    before = watching._ticks
+    await until(lambda: watching._ticks > before)
+    watching.stop()
+    is_back.set()
+    thread.join(20)
+    assert heard.said == []
+
+
+class Looks(threading.Event):
+    """Lets the watchdog's thread look when it is told to, by a clock that moves only then."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__()
+        self.now = 1_000.0
+        self._due, self._done = threading.Semaphore(0), threading.Semaphore(0)
+        monkeypatch.setattr(watchdog, "time", SimpleNamespace(monotonic=lambda: self.now))
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self._done.release()
+        assert self._due.acquire(timeout=20)
+        return self.is_set()
+
+    def begin(self, watching: Watchdog) -> None:
+        watching._ended = self
+        watching.start()
+        assert self._done.acquire(timeout=20)
+
+    def look_after(self, seconds: float) -> None:
+        self.now += seconds
+        self._due.release()
+        assert self._done.acquire(timeout=20)
+
+    def end(self) -> None:
+        self.set()
+        self._due.release()
+
+
+async def test_a_time_in_which_nothing_could_run_is_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stopped process, a frozen machine: a handler that ran at that moment did not hold the loop for so long."""
+    heard, job, looks = Heard(), a_job(), Looks(monkeypatch)
+    job.task, job.started = asyncio.current_task(), looks.now
+    given_up: list[Held] = []
+    watching = Watchdog({job.claimed.fence: job}, on_held=heard.held, on_back=heard.back, give_up=given_up.append)
+    looks.begin(watching)
+    for seconds in (0.25, 0.25, 600.0):
+        looks.look_after(seconds)
+    assert (heard.said, given_up) == ([], [])
+    looks.look_after(0.25)
+    looks.end()
+    assert [what for what, _ in heard.said] == ["held"], "it held the loop for a second beside that"
+
+
+async def test_whoever_holds_the_loop_has_what_is_left_of_its_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard, job, looks = Heard(), a_job(timeout=60), Looks(monkeypatch)
+    job.task, job.started = asyncio.current_task(), looks.now - 50  # in which it let others run
+    given_up: list[float] = []
+    watching = Watchdog(
+        {job.claimed.fence: job}, on_held=heard.held, on_back=heard.back, give_up=lambda _: given_up.append(looks.now)
+    )
+    looks.begin(watching)
+    began = looks.now
+    while not given_up and looks.now < began + 100:
+        looks.look_after(0.25)
+    looks.end()
+    assert 10 + watchdog.GRACE_SECONDS <= given_up[0] - began <= 11 + watchdog.GRACE_SECONDS
 
 
 class Jammed(logging.Handler):
