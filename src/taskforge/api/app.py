@@ -17,7 +17,6 @@ from litestar.types import ASGIApp
 from taskforge.api import problems
 from taskforge.api.backend import Backend
 from taskforge.api.caller import authorize, provide_caller, provide_visitor
-from taskforge.api.feed import Feed
 from taskforge.api.front import Front
 from taskforge.api.parameters import check_parameters
 from taskforge.api.routes import (
@@ -90,7 +89,7 @@ def make_app(backend: Backend | None) -> Litestar:
             "visitor": Provide(provide_visitor, sync_to_thread=False),
         },
         exception_handlers={TaskForgeError: problems.answer, HTTPException: problems.answer, Exception: problems.answer},
-        state=State({"backend": backend, "feed": None if backend is None else Feed(backend.engine, backend.forget_projects)}),
+        state=State({"backend": backend}),
         lifespan=[] if backend is None else [_beside],
         compression_config=CompressionConfig(backend="gzip", minimum_size=1_000, gzip_compress_level=5, exclude=["/events"]),
         request_max_body_size=MOST_BODY_BYTES,
@@ -126,7 +125,7 @@ async def _beside(app: Litestar) -> AsyncIterator[None]:
     """What runs beside the requests: the reader of events, the audit log's seals, the keys' last use."""
     backend: Backend = app.state.backend
     upkeep = ServerUpkeep(backend.journal, backend.gatekeeper, backend.desk, audit_days=backend.settings.audit_days)
-    beside = {"feed": app.state.feed.run, "waiting claims": backend.desk.claims.run, "server upkeep": upkeep.run}
+    beside = {"feed": backend.feed.run, "waiting claims": backend.desk.claims.run, "server upkeep": upkeep.run}
     tasks = [asyncio.create_task(lasting(name, run), name=name) for name, run in beside.items()]
     try:
         yield

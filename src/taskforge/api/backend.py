@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from typing import Any, Self
 
+from taskforge.api.feed import Feed
 from taskforge.api.oidc import Fetch, Provider
 from taskforge.operations.access_tokens import AccessTokens
 from taskforge.operations.accounts import Accounts
@@ -49,8 +50,14 @@ class Backend:
         waiting = Places("waiting claims", most // 2, most * 3 // 5)
         self.streams = Places("streams of events", most // 40, most // 10)
         self.desk = WorkerDesk(engine, self.tenants, self.quotas, waiting, settings.lease_seconds)
+        self.feed = Feed(engine, self.forget_projects)
         self.keys = Keys(self.keyring, self.forget, clock)
         self.provider = None if fetch is None else Provider(settings, fetch, key, clock)
+
+    def end_waits(self) -> None:
+        """The server stops: claims that wait and streams of events end now, instead of holding it up until it breaks them off."""
+        self.desk.claims.close()
+        self.feed.close()
 
     def forget(self) -> None:
         """After a change of accounts: it holds here at once, on other servers within two seconds."""

@@ -28,6 +28,7 @@ class Feed:
         self._moved = asyncio.Event()
         self._followers = 0
         self._wanted = asyncio.Event()
+        self.is_closed = False
 
     def follow(self, after: str | None) -> "Follower":
         return Follower(self, self._engine, after)
@@ -56,6 +57,11 @@ class Feed:
             self._head = page.cursor
             moved, self._moved = self._moved, asyncio.Event()
             moved.set()
+
+    def close(self) -> None:
+        """The server stops: whoever follows goes on elsewhere, from where they are."""
+        self.is_closed = True
+        self._moved.set()
 
     def joined(self) -> None:
         self._followers += 1
@@ -117,6 +123,10 @@ class Follower:
     def __exit__(self, *_: object) -> None:
         self._feed.left()
 
+    @property
+    def is_over(self) -> bool:
+        return self._feed.is_closed
+
     async def next(self, seconds: float) -> list[Event]:
         """What comes next, or nothing when nothing came for so long."""
         until = asyncio.get_running_loop().time() + seconds
@@ -133,6 +143,6 @@ class Follower:
                 self.cursor = events[-1].cursor
                 return events
             left = until - asyncio.get_running_loop().time()
-            if left <= 0:
+            if left <= 0 or self._feed.is_closed:
                 return []
             await self._feed.moved(min(left, 1.0))

@@ -83,6 +83,7 @@ class ApiServer:
 
     def stop(self) -> None:
         self._is_told_to_stop = True
+        self._backend.end_waits()
         if self._server is not None:
             self._server.should_exit = True
 

@@ -69,6 +69,7 @@ class ClaimDesk:
         self._heard = 0  # signals so far: what was found empty before one may not be empty after it
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._unwanted: set[UUID] = set()  # fences of jobs that nobody waits for, and that the store did not take back yet
+        self._is_closed = False
 
     async def run(self) -> None:
         """Until cancelled: wake those who wait, by signal, and now and then without one."""
@@ -116,7 +117,7 @@ class ClaimDesk:
             if jobs or wait_seconds <= 0:
                 return jobs
             group.asked_at = heard
-        if wait_seconds <= 0 or self._newest.get(incarnation) is not mine:
+        if wait_seconds <= 0 or self._is_closed or self._newest.get(incarnation) is not mine:
             return []  # also when a newer claim came while the store was asked
         group = self._groups.setdefault(kind, group)
         waiter = group.waiters[incarnation] = Waiter(wish, take())
@@ -133,6 +134,12 @@ class ClaimDesk:
             if waiter.future.done() and not waiter.future.exception():
                 await self.hand_back(waiter.future.result())
             raise
+
+    def close(self) -> None:
+        """The server stops: whoever waits is answered, and nobody waits any more."""
+        self._is_closed = True
+        for incarnation in list(self._places):
+            self._leave(incarnation, [])
 
     def hear_reports(self, incarnation: UUID, count: int) -> None:
         """So many outcomes of this worker have come: should it wait, it has slots that it did not have when it was asked for."""

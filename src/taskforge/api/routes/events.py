@@ -58,7 +58,7 @@ async def stream_events(
     only = None if project is None else (await caller.projects(project))[0]
     scope: Any = request.scope
     scope["held"].callback(caller.backend.streams.take(caller.principal))
-    follower = request.app.state.feed.follow(last_event_id or last_event_id_in_query)
+    follower = caller.backend.feed.follow(last_event_id or last_event_id_in_query)
     await follower.begin()
     return ServerSentEvent(_messages(caller, follower, only, topic or ""), status_code=200)
 
@@ -68,7 +68,7 @@ async def _messages(begun: Caller, follower: Any, only: int | None, topic: str) 
     with follower:
         yield ServerSentEventMessage(None, comment="open", retry=1_000)
         sent_at = loop.time()
-        while True:
+        while not follower.is_over:
             events = await follower.next(CHECK_SECONDS)
             caller = await _still(begun)
             if caller is None:
