@@ -158,6 +158,26 @@ async def test_a_silence_that_two_find_at_once_is_bridged_once(
             await engine.close()
 
 
+async def test_a_skipped_job_that_was_edited_meanwhile_is_not_failed_for_it(
+    engine: PostgresEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [inserted] = await engine.insert(1, [new_job("emails", "send")])
+    assert isinstance(inserted, Inserted)
+    skips = await engine.register(1, NewWorker(name="skips"), 60)
+    [claimed] = await engine.claim(Claim(skips.incarnation, 1))
+    assert await engine.finish([Finish(claimed.fence, Skip("not mine"))]) == []
+    change = engine.change_standing
+
+    async def edit_first(*arguments: Any) -> Any:
+        monkeypatch.undo()
+        await engine.change([1], [inserted.job], EditJob(payload=b'{"now": "yours"}'))
+        return await change(*arguments)
+
+    monkeypatch.setattr(engine, "change_standing", edit_first)
+    assert await engine.expire(10) == 0
+    assert len(await engine.claim(Claim(skips.incarnation, 1))) == 1
+
+
 async def _unfit(engine: PostgresEngine) -> UUID:
     """A job whose arguments fit no handler of the only worker there is."""
     [inserted] = await engine.insert(1, [new_job("emails", "send")])

@@ -12,10 +12,12 @@ import msgspec
 from taskforge.domain import trail
 from taskforge.domain.audit import Note
 from taskforge.domain.changes import (
+    SKIPPED_BY_ALL,
     AskToStop,
     Changed,
     End,
     Erase,
+    ExpireJob,
     JobChange,
     Move,
     Place,
@@ -87,7 +89,7 @@ class Steward(Finisher):
                 try:
                     if found is None:
                         raise await self._missing(connection, job)
-                    if fence is not None and found.place.get("fence") != fence:
+                    if fence is not None and (found.place.get("fence") != fence or _got_a_chance(change, found.place)):
                         raise Conflict(f"job {job} has moved on")
                     move = plan(change, found.standing)
                     if isinstance(move, Place):
@@ -237,6 +239,11 @@ _LIVE_PLACES: Iterable[tuple[str, JobStatus]] = (
     ("lock_waiting", JobStatus.SCHEDULED),
     ("lock_running", JobStatus.PROCESSING),
 )
+
+
+def _got_a_chance(change: JobChange, place: asyncpg.Record) -> bool:
+    """Whether a job that is to fail because everyone skipped it was edited since: it keeps its fence, but not who skipped it."""
+    return change == ExpireJob(SKIPPED_BY_ALL) and not place.get("skipped")
 
 
 def _status_after(job: Located, move: Move) -> JobStatus | None:
