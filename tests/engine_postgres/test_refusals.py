@@ -23,6 +23,15 @@ from taskforge.storage.postgres.engine import PostgresEngine
 from taskforge.telemetry.outage import Outage
 from tests.chaos.refusals import REFUSALS, Refusing
 
+WHY = {
+    "read_only": "read-only transaction",
+    "closed": "is not currently accepting connections",
+    "renamed": "does not exist",
+    "locked_out": "is not permitted to log in",
+    "cancelling": "canceling statement",
+    "wrong_password": "password authentication failed",
+}
+
 
 @pytest.fixture
 async def refusing(postgres_url: str) -> AsyncIterator[Refusing]:
@@ -70,6 +79,7 @@ async def test_whatever_it_refuses_is_unavailable_and_serves_again(
     told = [record for record in caplog.records if record.name.startswith(("taskforge", "asyncpg"))]
     assert [record.message.partition(",")[0] for record in told] == ["the store does not serve", "the store serves again"]
     assert [record.levelno for record in told] == [logging.WARNING] * 2
+    assert WHY[refusal] in told[0].message, "and not that connections were ended, which it did first"
 
 
 @pytest.mark.parametrize(

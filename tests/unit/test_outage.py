@@ -3,7 +3,7 @@
 import pytest
 
 from taskforge.domain.retry import Patience
-from taskforge.telemetry.outage import QUIET_SECONDS, Outage
+from taskforge.telemetry.outage import BROKEN_SECONDS, QUIET_SECONDS, Outage
 
 
 class Time:
@@ -49,6 +49,33 @@ def test_one_that_was_not_there_is_back_with_the_first_answer(outage: Outage, ti
     time.now += 0.1
     outage.serve()
     assert told(caplog) == ["the store does not serve", "the store serves again"]
+
+
+def test_of_a_connection_that_broke_the_next_refusal_says_why(outage: Outage, time: Time, caplog: pytest.LogCaptureFixture) -> None:
+    outage.meet(OSError("a connection broke"), broken=True)
+    outage.meet(OSError("another broke"), broken=True)
+    assert told(caplog) == []
+    time.now += 0.1
+    outage.meet(OSError("no such database"), unreachable=True)
+    outage.meet(OSError("no such user"))
+    assert told(caplog) == ["the store does not serve"]
+    assert caplog.records[0].message.endswith(": no such database")
+
+
+def test_that_connections_go_on_breaking_is_told_too(outage: Outage, time: Time, caplog: pytest.LogCaptureFixture) -> None:
+    outage.meet(OSError("the first broke"), broken=True)
+    time.now += BROKEN_SECONDS
+    outage.meet(OSError("the next broke"), broken=True)
+    assert told(caplog) == ["the store does not serve"]
+    assert caplog.records[0].message.endswith(": the first broke")
+
+
+def test_one_that_broke_and_is_back_is_told_of(outage: Outage, time: Time, caplog: pytest.LogCaptureFixture) -> None:
+    outage.meet(OSError("it broke"), broken=True)
+    time.now += QUIET_SECONDS
+    outage.serve()
+    assert told(caplog) == ["the store does not serve", "the store serves again"]
+    assert caplog.records[0].message.endswith(": it broke")
 
 
 def test_before_it_was_opened_and_after_it_was_closed_nothing_is_told(outage: Outage, caplog: pytest.LogCaptureFixture) -> None:

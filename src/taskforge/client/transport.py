@@ -72,7 +72,8 @@ class Transport:
         except httpx2.HTTPError as error:
             refused = _failure(error, self._client.base_url)
             if isinstance(refused, StoreUnavailable):
-                self.outage.meet(refused, unreachable=not isinstance(refused, AnswerLost))
+                broken = isinstance(error, httpx2.NetworkError | httpx2.RemoteProtocolError) and isinstance(refused, AnswerLost)
+                self.outage.meet(refused, unreachable=not isinstance(refused, AnswerLost), broken=broken)
             raise refused from None
         if 200 <= found.status_code < 300:
             if self.outage.is_on:

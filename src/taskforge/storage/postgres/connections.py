@@ -8,7 +8,7 @@ import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
 from taskforge.domain.errors import StoreUnavailable
-from taskforge.storage.postgres.refusals import Disturbed, away, is_read_only, not_reached
+from taskforge.storage.postgres.refusals import Disturbed, away, is_broken, is_read_only, not_reached
 from taskforge.telemetry.outage import Outage
 
 Connection = PoolConnectionProxy
@@ -115,5 +115,5 @@ class Borrowed(AbstractAsyncContextManager[Connection]):
             away().__exit__(kind, error, trace)
         except StoreUnavailable as refused:
             if self._telling and not isinstance(refused, Disturbed):
-                connections.outage.meet(refused)
+                connections.outage.meet(refused, broken=is_broken(error))
             raise

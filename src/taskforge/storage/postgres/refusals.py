@@ -71,6 +71,12 @@ def is_read_only(error: BaseException | None) -> bool:
     return isinstance(error, asyncpg.ReadOnlySQLTransactionError)
 
 
+def is_broken(error: BaseException | None) -> bool:
+    """Whether all that is known is that a connection ended under a call."""
+    ended = asyncpg.InternalClientError | asyncpg.ConnectionDoesNotExistError | asyncpg.AdminShutdownError | ConnectionError
+    return isinstance(error, ended) or (isinstance(error, asyncpg.InterfaceError) and not isinstance(error, ValueError))
+
+
 def not_reached(error: Exception) -> StoreUnavailable:
     """Whatever keeps us from a connection."""
     return error if isinstance(error, StoreUnavailable) else StoreUnavailable(_words(error))
