@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.worker import NewWorker, Registered
 from taskforge.operations import quotas
 from tests.api.conftest import Api
@@ -119,6 +120,23 @@ async def test_what_is_on_its_way_into_the_store_counts(
     assert (await first).status_code == 201
 
 
+@pytest.mark.parametrize("quota", ["pending_jobs", "enqueue_per_minute"])
+async def test_what_may_have_been_stored_though_the_store_went_away_counts(
+    api: Api, root: httpx.AsyncClient, limit: Limit, minute: None, monkeypatch: pytest.MonkeyPatch, quota: str
+) -> None:
+    insert = api.engine.insert
+
+    async def lose_the_answer(project: int, jobs: Any) -> Any:
+        await insert(project, jobs)
+        raise StoreUnavailable("away")
+
+    await limit(**{quota: 1})
+    with monkeypatch.context() as away:
+        away.setattr(api.engine, "insert", lose_the_answer)
+        assert (await post(root)).status_code == 503
+    assert refused_by(await post(root)) == quota
+
+
 async def test_nobody_waits_for_a_long_count(
     api: Api, root: httpx.AsyncClient, limit: Limit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,6 +163,27 @@ async def test_nobody_waits_for_a_long_count(
         assert (await root.post(f"/api/v1/jobs/{job['id']}/cancel")).status_code == 200
         while (await post(root)).status_code == 429:
             await asyncio.sleep(0.05)  # until it is counted anew
+
+
+async def test_what_was_let_in_during_a_long_count_is_added_to_it(
+    api: Api, root: httpx.AsyncClient, limit: Limit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stats, over = api.engine.stats, asyncio.Event()
+
+    async def long(projects: Any) -> Any:
+        found = await stats(projects)
+        await over.wait()
+        return found
+
+    await limit(pending_jobs=3)
+    assert (await post(root)).status_code == 201
+    monkeypatch.setattr(api.engine, "stats", long)
+    monkeypatch.setattr(quotas, "COUNT_SECONDS", -1.0)  # counted whenever no count is under way
+    monkeypatch.setattr(quotas, "REST", 0)
+    assert [(await post(root)).status_code for _ in range(2)] == [201] * 2
+    monkeypatch.setattr(quotas, "COUNT_SECONDS", 3_600.0)  # and not again
+    over.set()
+    assert refused_by(await post(root)) == "pending_jobs"
 
 
 async def test_what_is_stored_while_others_count_counts(

@@ -11,7 +11,7 @@ from taskforge import TaskForge
 from taskforge.client.problems import AnswerLost, ServerFault
 from taskforge.client.requests import Request
 from taskforge.domain.access import Forbidden, Throttled
-from taskforge.domain.errors import Invalid, StoreUnavailable
+from taskforge.domain.errors import Invalid, LeaseLost, StoreUnavailable
 from taskforge.domain.execution import Beat
 from taskforge.domain.ids import IdMint, fence_of
 from taskforge.domain.job import Claimed
@@ -101,6 +101,18 @@ async def test_a_claim_that_is_given_up_leaves_a_doubt_too(source: tuple[HttpSou
         await made.claim(incarnation, 3)
     await made.claim(incarnation, 3)
     assert script.sent[-1][1]["held"] == []
+
+
+async def test_what_a_forgotten_life_says_is_lost_and_what_the_next_one_says_counts(source: tuple[HttpSource, Script, Any]) -> None:
+    made, script, before = source
+    old, new = fence_of(mint(), 1), fence_of(mint(), 1)
+    now = mint()
+    script.answers = [[claimed(old)], Registered(mint(), now), [claimed(new)], LeaseLost("not registered"), []]
+    await made.claim(before, 1)
+    await made.register(NewWorker(name="w"), 5)
+    await made.claim(now, 1)
+    assert await made.complete([Completion(claimed(fence), Success(None)) for fence in (old, new)]) == [old]
+    assert [body["incarnation"] for _, body in script.sent[-2:]] == [str(before), str(now)]
 
 
 async def test_a_quota_is_something_to_wait_for(source: tuple[HttpSource, Script, Any]) -> None:

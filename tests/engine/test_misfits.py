@@ -128,7 +128,21 @@ async def test_a_worker_for_other_jobs_wakes_nothing(world: World) -> None:
     await _misfit(world, old)
     await world.engine.expire(100)
     await world.worker("another", types=("other",))
+    await world.worker("elsewhere", project=await world.probe.add_project("elsewhere"))
+    assert await world.engine.expire(100) == 0
     assert await world.engine.stage(100) == 0
+
+
+async def test_a_deadline_holds_for_what_is_out_of_the_way(world: World) -> None:
+    old = await world.online_worker("old")
+    job = await world.enqueue(deadline=10)
+    await _misfit(world, old)
+    assert await world.engine.expire(100) == 1
+    assert await world.place_of(job) == "waiting"
+    world.clock.advance(10)
+    await world.engine.expire(100)
+    found = await world.job(job)
+    assert (found.status, found.reason) == (F, "deadline passed")
 
 
 async def test_it_is_looked_at_again_by_itself_for_what_else_may_have_changed(world: World) -> None:

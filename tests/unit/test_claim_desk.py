@@ -1,15 +1,16 @@
 """Claims that wait at a server, at the moments that no request can hit by itself: what comes while the store is being asked."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from uuid import UUID
 
 import pytest
 
 from taskforge.domain.changes import CancelJob
+from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.job import Claimed, Inserted, JobStatus, new_job
-from taskforge.domain.outcome import Finish, Succeed
+from taskforge.domain.outcome import Finish, Lost, Succeed
 from taskforge.domain.queue import CreateQueue
 from taskforge.domain.worker import NewWorker
 from taskforge.operations import claim_desk
@@ -81,6 +82,33 @@ async def test_what_was_cancelled_while_its_caller_left_ends_so(desk: Desk) -> N
     with pytest.raises(asyncio.CancelledError):
         await caller
     assert [(one.status, one.reason) for one in await desk.engine.get([1], [job])] == [(JobStatus.CANCELLED, "enough")]
+
+
+async def test_what_a_store_that_is_away_does_not_take_back_goes_back_later(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claim_desk, "POLL_SECONDS", 0.01)
+    finish, tries = desk.engine.finish, []
+
+    async def be_away_at_first(finishes: Sequence[Finish], **options: bool) -> list[Lost]:
+        tries.append(len(finishes))
+        if len(tries) == 1:
+            raise StoreUnavailable("away")
+        return await finish(finishes, **options)
+
+    monkeypatch.setattr(desk.engine, "finish", be_away_at_first)
+    job = await desk.insert()
+    caller = asyncio.create_task(desk.claim())
+    await desk.asked.wait()
+    caller.cancel()
+    desk.let_go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    running = asyncio.create_task(desk.desk.run())
+    async with asyncio.timeout(5):
+        while [one.status for one in await desk.engine.get([1], [job])] != [JobStatus.PENDING]:
+            await asyncio.sleep(0.01)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert tries == [1, 1]
 
 
 async def test_a_newer_claim_ends_an_older_one_for_which_the_store_is_still_asked(desk: Desk) -> None:
