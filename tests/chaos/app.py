@@ -285,6 +285,7 @@ def _break_at_hangs(twin: str) -> None:
     if twin == "nobody watches":
         Watchdog.start = lambda _: None  # type: ignore[method-assign]
         Worker._look_at_stuck = lambda _: None  # type: ignore[method-assign]
+        Worker._send_pulse = lambda _: None  # type: ignore[method-assign]
     elif twin == "charges the neighbours":
 
         def strict(job: Any, outcome: Any, policy: Any, chance: float) -> Any:

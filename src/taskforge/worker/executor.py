@@ -10,6 +10,7 @@ import contextlib
 import contextvars
 import inspect
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -89,6 +90,10 @@ class Executor:
         self._closing = False
         self.held_up: dict[UUID, float] = {}  # seconds for which others held the event loop
         self.held_for: Callable[[Running], float] = lambda _: 0.0  # and for which another holds it just now, if one does
+        # Whoever watches this process from outside knows that handlers may take so long; before one that may take longer begins, it
+        # is told.
+        self.foreseen_seconds = math.inf
+        self.foresee: Callable[[], None] = lambda: None
         self.freed = asyncio.Event()
         self.done = 0
 
@@ -235,6 +240,8 @@ class Executor:
         running = Running(claimed, self._channel)
         running.task = task
         self.running[claimed.fence] = running
+        if claimed.timeout_seconds > self.foreseen_seconds:
+            self.foresee()
         # A context of its own: what a handler sets must not be there for the next job of its slot.
         context = contextvars.copy_context()
         context.run(current.set, running)

@@ -31,6 +31,7 @@ from taskforge.settings import Settings
 from taskforge.storage.engine import Engine
 from taskforge.worker.parent import is_standing_still
 from taskforge.worker.processes import ProcessId, end_of
+from taskforge.worker.pulse import Pulse, PulseWatch
 from taskforge.worker.survivor import end_children, tell_death
 
 T = TypeVar("T")
@@ -95,6 +96,8 @@ class Vigil:
         self.children: dict[int, ProcessId] = {}
         self._unstarted: set[UUID] = set()
         self.hurry = asyncio.Event()  # somebody wants us to stop; while the worker lives, that is its own business
+        self.pulse = PulseWatch(worker, self.news)
+        self._watching = asyncio.create_task(self.pulse.run())
         self.listening = asyncio.create_task(self._listen())
         self.death = asyncio.create_task(end_of(worker))
         with contextlib.suppress(NotImplementedError):
@@ -118,10 +121,17 @@ class Vigil:
             return None
         return calling.result()
 
+    @property
+    def seen_health(self) -> Health:
+        """What it said of itself, unless it cannot say anything."""
+        stuck = self.pulse.stuck_slots
+        return msgspec.structs.replace(self.health, healthy=False, stuck_slots=stuck) if stuck else self.health
+
     async def end(self) -> None:
-        self.listening.cancel()
-        self.death.cancel()
-        await asyncio.wait([self.listening, self.death])
+        tasks = [self.listening, self.death, self._watching]
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
 
     async def rest(self, seconds: float) -> None:
         """Until the next renewal is due, or there is something new to say with it."""
@@ -144,12 +154,15 @@ class Vigil:
         transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
         try:
             while line := await reader.readline():
-                self._hear(msgspec.json.decode(line, type=Health | ChildNews))
+                self._hear(msgspec.json.decode(line, type=Health | ChildNews | Pulse))
         finally:
             transport.close()
+            self._watching.cancel()  # whoever has closed its pipe says nothing more, and may live on as another program
 
-    def _hear(self, said: Health | ChildNews) -> None:
-        if isinstance(said, Health):
+    def _hear(self, said: Health | ChildNews | Pulse) -> None:
+        if isinstance(said, Pulse):
+            self.pulse.hear(said)
+        elif isinstance(said, Health):
             if said != self.health:
                 self.news.set()
             self.health = said
@@ -210,7 +223,7 @@ async def keep(make_engine: Callable[[], Engine], charge: Charge, hand_back: Han
                     is_open = True
                 return engine
 
-            await tell_death(opened, charge.incarnation, charge.worker, vigil.hurry)
+            await tell_death(opened, charge.incarnation, charge.worker, vigil.hurry, overran=vigil.pulse.has_killed)
     finally:
         await vigil.end()
         if is_open:
@@ -230,7 +243,7 @@ async def _renew(engine: Engine, charge: Charge, vigil: Vigil, hand_back: HandBa
         vigil.news.clear()
         try:
             if not is_standing_still(charge.worker.pid):
-                sample = _sample(watched, vigil.health)
+                sample = _sample(watched, vigil.seen_health)
                 patience = charge.interval if started > limit else max(limit - started, ANSWER_PART * charge.lease_seconds)
                 renewal = engine.renew(charge.incarnation, charge.lease_seconds, sample)
                 answer = await vigil.while_on(renewal, patience)
@@ -300,6 +313,7 @@ class Keeper:
         # Not asyncio's: that would kill it when this process ends, which it is there to outlive.
         self._process: subprocess.Popen[bytes] | None = None
         self._health = Health()
+        self._pulse: Pulse | None = None
         self._children: dict[int, ProcessId] = {}
         self._let_go = False
 
@@ -327,7 +341,8 @@ class Keeper:
         assert process.stdout is not None
         os.set_blocking(process.stdin.fileno(), False)
         # Before anyone else writes to it: the charge comes first.
-        os.write(process.stdin.fileno(), b"".join(msgspec.json.encode(one) + b"\n" for one in (self._charge, self._health)))
+        first = [self._charge, self._health] if self._pulse is None else [self._charge, self._health, self._pulse]
+        os.write(process.stdin.fileno(), b"".join(msgspec.json.encode(one) + b"\n" for one in first))
         self._process = process
         reader = asyncio.StreamReader(WORD_BYTES)
         loop = asyncio.get_running_loop()
@@ -352,6 +367,11 @@ class Keeper:
         self._health = health
         self._write(health)
 
+    def send_pulse(self, pulse: Pulse) -> bool:
+        """That this process runs; false when there was no room to say it. From any thread."""
+        self._pulse = pulse
+        return self._write(pulse)
+
     async def tell_started(self, *children: ProcessId) -> None:
         """Returns when the keeper cannot but hear of them, also should this process end now."""
         for child in children:
@@ -366,11 +386,11 @@ class Keeper:
         """Leave the process to itself when this ends: it tells the store when ours has ended."""
         self._let_go = True
 
-    async def _write_surely(self, message: Health | ChildNews) -> None:
+    async def _write_surely(self, message: ChildNews) -> None:
         while not self._write(message):  # noqa: ASYNC110 - a full pipe is as good as never
             await asyncio.sleep(RETRY_SECONDS)
 
-    def _write(self, message: Health | ChildNews) -> bool:
+    def _write(self, message: Health | ChildNews | Pulse) -> bool:
         """Never waits; false when there was no room. One that is not there is told when it starts."""
         if self._process is None or self._process.stdin is None or self._process.stdin.closed:
             return True

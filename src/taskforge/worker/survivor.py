@@ -31,13 +31,19 @@ async def end_children(children: Iterable[ProcessId]) -> None:
     await asyncio.gather(*map(end_of, known))
 
 
-async def tell_death(opened: Callable[[], Awaitable[Engine]], incarnation: UUID, worker: ProcessId, hurry: asyncio.Event) -> bool:
-    """End the dead worker's lease and rescue its jobs; where they are behind a server, it does. False if the store stayed away."""
+async def tell_death(
+    opened: Callable[[], Awaitable[Engine]], incarnation: UUID, worker: ProcessId, hurry: asyncio.Event, *, overran: bool = False
+) -> bool:
+    """End the dead worker's lease and rescue its jobs; where they are behind a server, it does. False if the store stayed away.
+
+    `overran`: it was killed after the time of all of its jobs was over. They have timed out, and nobody crashed."""
     began, wait, told = time.monotonic(), FIRST_WAIT_SECONDS, False
     while True:
         try:
             async with asyncio.timeout(ONE_TRY_SECONDS):
                 engine = await opened()
+                if overran:
+                    await _rescue(engine)
                 await engine.deregister(incarnation, died=True)
                 await _rescue(engine)
         except (StoreUnavailable, StoreUnsuitable, StoreFault, TimeoutError) as error:

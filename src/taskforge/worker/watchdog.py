@@ -1,7 +1,8 @@
 """Sees from a thread of its own that a handler holds the event loop, says which one, and sees to it that others do not pay for it.
 
 The loop ticks; the thread looks a few times a second whether it still does. Of time in which the thread itself could not run (a
-stopped process, a frozen machine, native code that holds the interpreter's lock) it knows nothing, and counts none.
+stopped process, a frozen machine, native code that holds the interpreter's lock) it knows nothing, and counts none: for the last of
+these there is the lease keeper, which it tells that it runs (`pulse.py`).
 """
 
 import asyncio
@@ -27,6 +28,7 @@ LOOK_SECONDS = 0.25
 HELD_SECONDS = 1.0  # without a tick: the loop is held
 STARVED_SECONDS = 5.0  # without a tick although no task runs: a callback holds the loop, or the machine is too busy for it
 UNKNOWN_SECONDS = 30.0  # what holds it, if that is no handler that we know, may do so for this long
+PULSE_SECONDS = 1.0
 GRACE_SECONDS = 3.0  # beyond the timeout of the handler that holds it
 LOG_AGAIN = 3.0  # times as long as when it was logged last
 
@@ -55,14 +57,17 @@ class Watchdog:
         on_held: Callable[[Held], None],
         on_back: Callable[[Held, float], None],
         give_up: Callable[[Held], None] | None = None,
+        on_pulse: Callable[[], None] | None = None,
     ) -> None:
         """`on_held` is called once for each time that the loop is held, `give_up` when whoever holds it has had all of its time,
         both in the watchdog's thread; `on_back` in the event loop, before anything else that was due there. `on_held` must not wait
-        for the loop, which does not tick until it has returned."""
+        for the loop, which does not tick until it has returned. `on_pulse` is called about once a second, in the thread, for
+        as long as that can run."""
         self._running = running
         self._on_held = on_held
         self._on_back = on_back
         self._give_up = give_up
+        self._on_pulse = on_pulse
         self._ticked = time.monotonic()
         self._ticks = 0
         self._held: Held | None = None
@@ -111,9 +116,12 @@ class Watchdog:
     # --- In the thread ---
 
     def _watch(self) -> None:
-        stood, seen, looked, logged = 0.0, -1, time.monotonic(), 0.0
+        stood, seen, looked, logged, pulsed = 0.0, -1, time.monotonic(), 0.0, 0.0
         while not self._ended.wait(LOOK_SECONDS):
             before, looked = looked, time.monotonic()
+            if self._on_pulse is not None and looked - pulsed >= PULSE_SECONDS:
+                pulsed = looked
+                self._on_pulse()
             if seen != self._ticks:
                 stood, seen, logged = 0.0, self._ticks, HELD_SECONDS / LOG_AGAIN
                 continue
@@ -146,7 +154,10 @@ class Watchdog:
             ran = time.monotonic() - held.by.started
             stood = time.monotonic() - self._ticked
             return max(HELD_SECONDS, held.by.timeout_seconds + GRACE_SECONDS - (ran - stood))
-        # It may be a task that one of the handlers has started.
+        return self.longest_allowed()  # it may be a task that one of the handlers has started
+
+    def longest_allowed(self) -> float:
+        """For so long this process may stand still, whichever of its handlers it is that holds it."""
         return max([UNKNOWN_SECONDS, *(one.timeout_seconds + GRACE_SECONDS for one in list(self._running.values()))])
 
     def _who(self) -> Held:

@@ -26,12 +26,13 @@ from taskforge.worker.finisher import Finisher
 from taskforge.worker.lease import Health, Keeper, Word
 from taskforge.worker.outcomes import AWAY
 from taskforge.worker.processes import ProcessId, has_ended, this_machine, this_process
+from taskforge.worker.pulse import Pulse
 from taskforge.worker.registry import Registry
 from taskforge.worker.reporter import Reporter, job_logging
 from taskforge.worker.source import Completion, WorkSource
 from taskforge.worker.supervisor import REPLACE
 from taskforge.worker.waiting_fetcher import WaitingFetcher
-from taskforge.worker.watchdog import Held, Watchdog
+from taskforge.worker.watchdog import GRACE_SECONDS, Held, Watchdog
 
 logger = logging.getLogger("taskforge.worker")
 SWEEP_SECONDS = 0.1
@@ -111,8 +112,11 @@ class Worker:
             on_held=self._loop_is_held,
             on_back=self._loop_is_back,
             give_up=self._leave_at_once if options.supervised else None,
+            on_pulse=self._send_pulse,
         )
         self.executor.held_for = self.watchdog.held_for
+        self.executor.foresee = self._send_pulse
+        self._pulse_lock = threading.Lock()
         self._keeper: Keeper | None = None
         self._kept = asyncio.Event()
         self._lost_lease: asyncio.Future[str]
@@ -233,6 +237,7 @@ class Worker:
         self._kept.clear()
         self._keeper = keeper = self._make_keeper(incarnation, self._hear)
         self._tell_keeper()
+        self._send_pulse()
         await keeper.tell_started(*executor.children.known.values())
         executor.children.tell_started, executor.children.tell_ended = keeper.tell_started, keeper.tell_ended
         is_in_order = False
@@ -352,6 +357,21 @@ class Worker:
         fences = [job.fence for job in self._unstarted]
         for start in range(0, max(1, len(fences)), WORD_FENCES):
             self._tell_keeper(tuple(fences[start : start + WORD_FENCES]))
+
+    def _send_pulse(self) -> None:
+        """From the watchdog's thread, and before a job begins that may take longer than those of which the keeper knows: should it
+        hold the interpreter's lock, nobody here could say so any more."""
+        keeper, executor = self._keeper, self.executor
+        if keeper is None:
+            return
+        if not self._options.supervised:
+            keeper.send_pulse(Pulse(executor.slots))
+            return
+        with self._pulse_lock:
+            executor.foreseen_seconds = 0.0  # before the look at what runs: whoever begins after it waits for this, and looks again
+            patience = self.watchdog.longest_allowed()
+            if keeper.send_pulse(Pulse(executor.slots, patience)):
+                executor.foreseen_seconds = patience - GRACE_SECONDS
 
     def _leave_at_once(self, held: Held) -> None:
         """In the watchdog's thread: nothing else can end this process in order. What ran beside it goes back unspent."""
