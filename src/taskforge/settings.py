@@ -198,6 +198,10 @@ def _from_text(value: str) -> Any:
 def _url(field: str, value: Any) -> str:
     """What no driver could read is told here. Parts of it are not repeated: they may be of a password."""
     text = rules.text(field, value, most=2_000)
+    if _cuts_a_password(text):
+        like = _like(text).replace("://", "://user:password@").replace("password@user@", "password@")
+        expected = f"write it like {like}, with %2F for /, %3F for ?, %23 for # and %40 for @ in a password"
+        raise Invalid(field, "its password, or another part, holds / ? # or @ as it is", expected)
     try:
         for host in urlsplit(text).netloc.rpartition("@")[2].split(","):  # PostgreSQL takes several
             _ = urlsplit(f"//{host}").port
@@ -208,6 +212,19 @@ def _url(field: str, value: Any) -> str:
         raise Invalid(field, "it cannot be read", expected) from None
     check_sqlite_url(field, text)
     return text
+
+
+def _cuts_a_password(url: str) -> bool:
+    """Whether a URL of a server has an @ behind its host: then a password was cut off at its first / ? or #, and the rest of it
+    would be shown as a path. Or two: drivers differ in which of them ends the password."""
+    if url.lower().startswith("sqlite:"):
+        return False
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    rest = parts.path + parts.fragment + ("" if parts.path else parts.query)
+    return "@" in rest or parts.netloc.count("@") > 1
 
 
 def check_sqlite_url(field: str, url: str) -> None:

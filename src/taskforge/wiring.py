@@ -110,7 +110,10 @@ class Made(msgspec.Struct, frozen=True):
 async def make_server(engine: Engine, settings: Settings) -> Made:
     """The REST API on an open engine."""
     if is_remote(settings):
-        raise StoreUnsuitable("the jobs are behind a server already; serve where their store is")
+        raise StoreUnsuitable(
+            "this needs the store itself, and the jobs are behind a server",
+            "run it where the server's store can be reached, with that --url; keys are also made over HTTP, by POST /api/v1/keys",
+        )
     try:
         from taskforge.api.backend import Backend
         from taskforge.api.server import ApiServer, check_safe

@@ -103,6 +103,11 @@ def test_a_store_that_may_not_be_written_is_named(tmp_path: Path, monkeypatch: p
         "postgresql://u@127.0.0.1:99999/x",
         "postgresql://u@[::1/x",
         "postgresql://u:geheim/geheim@here/x",
+        "postgresql://u:12/geheim@here/x",
+        "postgresql://u:12#geheim@here/x",
+        "postgresql://u:12?geheim@here/x",
+        "postgresql://u:geheim@geheim@here/x",
+        "https://u:12/geheim@here",
     ],
 )
 def test_a_mistyped_url_is_told_in_words(
@@ -129,7 +134,15 @@ def test_a_mistyped_url_of_the_environment_is_told_in_words(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "url", ["postgresql://a:1,b:2/x", "postgresql://u:p%5Bw@[::1]:5432/x", "https://[::1]:80", "sqlite:///a.db"]
+    "url",
+    [
+        "postgresql://a:1,b:2/x",
+        "postgresql://u:p%5Bw@[::1]:5432/x",
+        "https://[::1]:80",
+        "sqlite:///a.db",
+        "sqlite:///a@b.db",
+        "postgresql://a/x?user=a@b",
+    ],
 )
 def test_a_good_url_passes(url: str) -> None:
     assert Settings.load({"url": url}).url == url

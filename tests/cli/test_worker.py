@@ -158,6 +158,17 @@ def test_a_task_of_a_handler_that_exits_ends_no_worker(app: Shell) -> None:
     assert (shown["status"], shown["attempt_count"]) == ("succeeded", 1)
 
 
+def test_who_outlives_a_killed_worker_writes_lines_like_its_own(app: Shell) -> None:
+    with app.started("worker", "app:forge") as worker:
+        worker.until("slots")
+        app.run("enqueue", "add", "--payload", '{"a": 2, "b": 3}', "--wait")
+        worker.signal(signal.SIGKILL)
+        assert worker.ended() == -signal.SIGKILL
+        until(lambda: "its lease is over" in worker.text, lambda: worker.text)
+        line = next(line for line in worker.text.splitlines() if "its lease is over" in line)
+    assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} WARNING taskforge\.worker  worker process \d+ died", line), line
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_several_processes_are_supervised(app: Shell, number: signal.Signals) -> None:
     """They stop when the supervisor is told to, and also when it is killed: nobody would look after them any more."""

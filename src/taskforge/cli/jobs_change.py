@@ -126,7 +126,8 @@ async def _change_matching(engine: Engine, wanted: JobFilter, change: JobChange,
     if store.json:
         emit({"changed": progress.changed, "refused": progress.refused, "jobs": []})
     else:
-        left = f", {progress.refused:,} had moved on" if progress.refused else ""
+        why = "were no dead letters, or had moved on" if isinstance(change, RedriveJob) else "had moved on"
+        left = f", {progress.refused:,} {why}" if progress.refused else ""
         console().print(f"[green]{progress.changed:,} changed[/]{left}")
     return 0
 

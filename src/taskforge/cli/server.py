@@ -12,9 +12,9 @@ from taskforge.cli.service import run
 from taskforge.cli.serving import Serving, prepare
 from taskforge.cli.store import STORE, Store, explained, masked
 from taskforge.cli.terminal import console, emit
-from taskforge.cli.worker import LINE
 from taskforge.operations.upkeep import Upkeep
 from taskforge.settings import Settings
+from taskforge.telemetry.logs import LINE
 from taskforge.wiring import make_engine
 from taskforge.worker.parent import heard
 

@@ -1,5 +1,6 @@
 """Which store a command talks to, and finding in it what the user named."""
 
+import logging
 import os
 import shlex
 from collections.abc import AsyncIterator, Iterator
@@ -64,9 +65,22 @@ async def opened(store: Store) -> AsyncIterator[Engine]:
         with explained(settings.url):
             await engine.open(migrate=False)
     try:
-        yield engine
+        with _without_outages():
+            yield engine
     finally:
         await engine.close()
+
+
+@contextmanager
+def _without_outages() -> Iterator[None]:
+    """A command does not try again: what it meets is its error, and all there is to tell."""
+    log = logging.getLogger("taskforge.store")
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
 
 
 @contextmanager

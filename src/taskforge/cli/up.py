@@ -25,9 +25,10 @@ from taskforge.cli.serving import beside as serve_beside
 from taskforge.cli.snapshot import Observer, Snapshot
 from taskforge.cli.store import STORE, Store, masked
 from taskforge.cli.terminal import console, emit
-from taskforge.cli.worker import LINE, MOST_SLOTS
+from taskforge.cli.worker import MOST_SLOTS
 from taskforge.domain import rules
 from taskforge.sdk.app import TaskForge
+from taskforge.telemetry.logs import LINE
 
 logger = logging.getLogger("taskforge.cli")
 PLAIN_SECONDS = 2.0

@@ -16,12 +16,12 @@ from taskforge.cli.store import STORE, Store, masked
 from taskforge.cli.terminal import emit
 from taskforge.domain import rules
 from taskforge.sdk.app import TaskForge
+from taskforge.telemetry.logs import LINE
 from taskforge.worker.supervisor import DEREGISTERED, REPLACE, supervise
 
 logger = logging.getLogger("taskforge.cli")
 MOST_SLOTS = MOST_PROCESSES = 1_000
 SUPERVISOR = "_TASKFORGE_SUPERVISOR"
-LINE = "%(asctime)s %(levelname)-7s %(name)s  %(message)s"
 
 
 def worker(

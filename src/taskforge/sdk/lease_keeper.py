@@ -11,6 +11,7 @@ import msgspec
 
 from taskforge.domain.outcome import HELD_UP
 from taskforge.storage.engine import Engine
+from taskforge.telemetry.logs import LINE
 from taskforge.wiring import make_engine, remote_source
 from taskforge.worker.lease import LOST, Charge, keep
 from taskforge.worker.parent import outlive_signals
@@ -18,6 +19,7 @@ from taskforge.worker.source import EngineSource
 
 
 async def main() -> int:
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format=LINE)
     # The worker itself says when the store has gone and when it is back.
     logging.getLogger("taskforge.store").setLevel(logging.ERROR)
     # Unbuffered: what follows the first line is for the keeper to read.
