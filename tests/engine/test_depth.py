@@ -12,6 +12,7 @@ import pytest
 from taskforge.domain.job import Alike, Job, NewJob
 from taskforge.domain.outcome import Finish, Succeed
 from taskforge.domain.query import JobFilter, Page, cursor_at
+from taskforge.storage.engine import Engine
 from taskforge.storage.postgres import reader
 from tests.engine.stores import PostgresStore, SqliteStore
 from tests.engine.test_plans import touched
@@ -89,6 +90,11 @@ async def test_a_plain_list_reads_its_page_whatever_the_statistics_say(
     assert await list_all_ways(postgres, world) > BACKLOG // 2
 
 
+def look_at_much(engine: Engine) -> list[asyncio.Task[Any]]:
+    """What takes as long as there is much stored."""
+    return [asyncio.create_task(engine.list_jobs([1], JobFilter(), Page(limit=1))), asyncio.create_task(engine.stats([1]))]
+
+
 async def test_the_clock_and_a_job_are_read_beside_any_number_of_searches_sqlite(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path, durable=False)
     world = World(store, await store.open(Clock()), Clock())
@@ -97,6 +103,7 @@ async def test_the_clock_and_a_job_are_read_beside_any_number_of_searches_sqlite
     engine: Any = world.engine
     over = threading.Event()
     searches = [asyncio.create_task(engine._readers.search(lambda _: over.wait(30))) for _ in range(10)]
+    searches += look_at_much(engine)
     try:
         async with asyncio.timeout(10):
             await engine.now()
@@ -123,10 +130,12 @@ async def test_the_clock_and_a_job_are_read_beside_any_number_of_searches_postgr
     searches = [asyncio.create_task(search()) for _ in range(10)]
     while not engine.searches.locked():
         await asyncio.sleep(0.01)
+    searches += look_at_much(engine)
     await engine.now()
     assert [one.id for one in await engine.get([1], [job])] == [job]
     await world.enqueue()
     assert time.monotonic() - began < 20, "they waited for a search"
+    assert not any(one.done() for one in searches), "what may take long is a search, too"
     for one in searches:
         one.cancel()
     await asyncio.gather(*searches, return_exceptions=True)
