@@ -23,6 +23,8 @@ from taskforge.storage.engine import Claim
 from taskforge.storage.postgres import registrar
 from taskforge.storage.postgres.engine import PostgresEngine
 from taskforge.storage.postgres.reach import SLOW_IN_A_ROW
+from taskforge.worker.processes import this_process
+from taskforge.worker.survivor import tell_death
 from tests.engine.world import ERROR, Clock
 
 
@@ -124,6 +126,33 @@ async def test_a_skipped_job_that_was_run_meanwhile_is_not_failed_for_it(
     monkeypatch.setattr(engine, "change_standing", run_first)
     assert await engine.expire(10) == 0
     assert [job.status for job in await engine.get([1], [inserted.job])] == [JobStatus.SCHEDULED]
+
+
+async def test_a_death_that_is_told_while_somebody_else_looks_is_rescued_all_the_same(
+    engine: PostgresEngine, connection: asyncpg.Connection, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That look may have come a moment too early, and there may be nobody who looks again."""
+    [inserted] = await engine.insert(1, [new_job("emails", "send")])
+    assert isinstance(inserted, Inserted)
+    worker = await engine.register(1, NewWorker(name="w"), 60)
+    assert len(await engine.claim(Claim(worker.incarnation, 1))) == 1
+    lapsed, somebody_looks = engine.lapsed, connection.transaction()
+    await somebody_looks.start()
+    await connection.execute(f"select from {schema}.looks for update")
+
+    async def look(*arguments: Any, **options: Any) -> Any:
+        found = await lapsed(*arguments, **options)
+        if connection.is_in_transaction():
+            await somebody_looks.commit()
+        return found
+
+    async def opened() -> PostgresEngine:
+        return engine
+
+    monkeypatch.setattr(engine, "lapsed", look)
+    assert await tell_death(opened, worker.incarnation, this_process(), asyncio.Event())
+    [job] = await engine.get([1], [inserted.job])
+    assert (job.status, job.crash_count) == (JobStatus.SCHEDULED, 1)
 
 
 async def test_a_silence_that_two_find_at_once_is_bridged_once(

@@ -109,6 +109,19 @@ async def test_a_worker_that_was_deregistered_stops_and_stays_away(crew_on_each:
     assert ((await shown(crew)).id, (await shown(crew)).status) == (busy.id, WorkerStatus.ONLINE)
 
 
+async def test_a_drained_worker_that_is_deregistered_stays_away_too(crew_on_each: Crew) -> None:
+    """It claims nothing, so its lease keeper is the one that hears of it."""
+    crew = crew_on_each
+    worker = await crew.start(name="w", lease_seconds=2)
+    engine, before = await crew.forge.engine(), await shown(crew)
+    await engine.update_worker(FIRST_PROJECT, UpdateWorker(worker=before.id, drain_mode=True))
+    await until(lambda: _is(not worker._may_claim()))
+    await engine.deregister(before.incarnation)
+    await crew.ended(worker)
+    assert worker.was_deregistered
+    assert (await shown(crew)).incarnation == before.incarnation
+
+
 async def _left(crew: Crew, worker: Worker) -> bool:
     try:
         await (await crew.forge.engine()).deregister(worker.incarnation)
