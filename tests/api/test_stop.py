@@ -28,12 +28,14 @@ async def test_claims_that_wait_and_streams_do_not_hold_up_a_server_that_stops(t
             await opened.wait()
             assert (await client.get(f"{server.address}/healthz")).status_code == 200
             assert not claiming.done()
+            ends = list[float]()
+            for one in (claiming, following):
+                one.add_done_callback(lambda _: ends.append(time.monotonic()))
             began = time.monotonic()
-        took = time.monotonic() - began
         claimed = await claiming
         assert (claimed.status_code, claimed.json()) == (200, {"jobs": []})
         await following
-    assert took < MOST_SECONDS
+    assert max(ends) - began < MOST_SECONDS
     assert "Traceback" not in server.output, server.output
 
 
