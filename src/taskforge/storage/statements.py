@@ -13,11 +13,20 @@ class Migration(msgspec.Struct, frozen=True):
     sql: str
 
 
-@cache
 def statement(package: str, name: str) -> str:
     """The statement in `<package>/sql/<name>.sql`, without its header, so that the store's logs show the statement alone."""
-    text = files(package).joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
-    return re.sub(r"^--.*\n", "", text, flags=re.MULTILINE).strip()
+    return _statements(package)[name]
+
+
+@cache
+def _statements(package: str) -> dict[str, str]:
+    """All of them at once: a process that runs on while another release is installed under it must not read that one's."""
+    found = {}
+    for file in files(package).joinpath("sql").iterdir():
+        name, dot, kind = file.name.rpartition(".")
+        if dot and kind == "sql":
+            found[name] = re.sub(r"^--.*\n", "", file.read_text(encoding="utf-8"), flags=re.MULTILINE).strip()
+    return found
 
 
 @cache
