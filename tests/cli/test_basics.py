@@ -8,21 +8,25 @@ from tests.cli.shell import COMMAND, Shell
 
 
 def test_help_takes_less_than_200_ms(tmp_path: Path) -> None:
-    """Processor time, and the best of several: other tests share the machine."""
-    spent = []
-    for _ in range(4):
+    """Processor time, and the best of several: other tests share the machine. Where a bare interpreter takes more than its 12.5 ms
+    to start, all take more."""
+
+    def spend(command: list[str]) -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        done = subprocess.run([*COMMAND, "--help"], cwd=tmp_path, capture_output=True, text=True, check=True)
+        subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    assert "Begin with" in done.stdout
-    assert min(spent) < 0.2, spent
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    spent = [(spend([sys.executable, "-c", ""]), spend([*COMMAND, "--help"])) for _ in range(4)]
+    bare, help_ = map(min, zip(*spent, strict=True))
+    assert help_ < max(0.2, 16 * bare), spent
 
 
 def test_help_loads_nothing_that_a_command_needs() -> None:
     code = "import sys; sys.argv = ['taskforge', '--help']\nfrom taskforge.cli import main\ntry: main()\nexcept SystemExit: pass\n"
     code += "print([name for name in sys.modules if name.startswith(('taskforge.sdk', 'taskforge.storage', 'asyncpg', 'sqlite3'))])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "Begin with" in done.stdout
     assert done.stdout.splitlines()[-1] == "[]"
 
 
