@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from taskforge import Cancel, Context, Fail, Invalid, JobFailed, Retry, Skip, Snooze, TaskForge
+from taskforge.domain.errors import Conflict, StoreFault
 from taskforge.domain.job import Claimed, Job
 from taskforge.domain.outcome import Failure, Outcome, Success
 from taskforge.domain.queue import QueueSettings
@@ -142,25 +143,29 @@ async def test_a_reason_that_no_store_can_hold_costs_nobody_anything(crew_on_eac
 class Choosy:
     """A source that takes no batch with an outcome in it that it does not like."""
 
-    def __init__(self, refused: Callable[[Completion], bool]) -> None:
+    def __init__(self, refused: Callable[[Completion], bool], error: Exception) -> None:
         self._refused = refused
+        self._error = error
         self.stored: list[tuple[UUID, Outcome]] = []
 
     async def complete(self, completions: Sequence[Completion]) -> list[UUID]:
         if any(self._refused(one) for one in completions):
-            raise Invalid("text", "holds a character that cannot be stored", "use valid Unicode text without NUL")
+            raise self._error
         self.stored += [(one.job.fence, one.outcome) for one in completions]
         return []
 
 
+@pytest.mark.parametrize("error", [Invalid("text", "is odd", "use another"), Conflict("odd"), StoreFault("odd"), ValueError("odd")])
 @pytest.mark.parametrize("also_failures", [False, True])
-async def test_an_outcome_that_the_store_refuses_is_a_failure_and_the_others_are_kept(also_failures: bool) -> None:
+async def test_an_outcome_that_the_store_refuses_is_a_failure_and_the_others_are_kept(
+    also_failures: bool, error: Exception
+) -> None:
     async def reports() -> None:
-        raise Invalid("message", "is odd", "use another")
+        raise error
 
     jobs = [Claimed(uuid4(), "default", "work", b"null", 1, 3, 0, 0, 60.0, None, None, 0.0, QueueSettings()) for _ in range(3)]
     bad = jobs[1].fence
-    source: Any = Choosy(lambda one: one.job.fence == bad and (also_failures or isinstance(one.outcome, Success)))
+    source: Any = Choosy(lambda one: one.job.fence == bad and (also_failures or isinstance(one.outcome, Success)), error)
     finisher = Finisher(source, reports, lambda _: None, lambda: None)
     running = asyncio.create_task(finisher.run())
     for job in jobs:

@@ -5,7 +5,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from taskforge import StoreUnavailable, TaskForge
+from taskforge.domain.errors import StoreFault
+from taskforge.domain.job import Claimed
+from taskforge.storage.engine import Claim
 from taskforge.storage.postgres.server import LocalServer
 from tests.worker.crew import Crew, until
 
@@ -58,3 +63,28 @@ async def _patient(call: object, since: float) -> object:
         except StoreUnavailable:
             assert time.monotonic() - since < 5
             await asyncio.sleep(0.1)
+
+
+@pytest.mark.parametrize("crew", ["sqlite"], indirect=True)
+async def test_a_claim_that_the_store_refuses_ends_no_worker(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A statement may be refused for what an operator does to the tables just now."""
+
+    @crew.forge.job()
+    async def work() -> str:
+        return "done"
+
+    engine = await crew.forge.engine()
+    claim, refused = engine.claim, asyncio.Event()
+
+    async def refuse_once(wish: Claim) -> list[Claimed]:
+        if not refused.is_set():
+            refused.set()
+            raise StoreFault("the store refused a statement")
+        return await claim(wish)
+
+    monkeypatch.setattr(engine, "claim", refuse_once)
+    worker = await crew.start()
+    job = await crew.end(await work.enqueue())
+    assert refused.is_set()
+    assert (job.status, job.attempt_count) == ("succeeded", 1)
+    assert worker.executor.done == 1
