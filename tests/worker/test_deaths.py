@@ -14,12 +14,13 @@ import psutil
 import pytest
 
 from taskforge import JobHandle, TaskForge
-from taskforge.domain.errors import LeaseLost, StoreUnavailable
+from taskforge.domain.errors import LeaseLost, StoreFault, StoreUnavailable, StoreUnsuitable
 from taskforge.domain.job import JobStatus
 from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.domain.worker import NewWorker, Sample
 from taskforge.sdk.jobs import JobFunction
 from taskforge.storage.engine import Engine
+from taskforge.worker import survivor
 from taskforge.worker.processes import ProcessId, end_of, has_ended, kill_group, process_of, this_machine, this_process
 from taskforge.worker.survivor import tell_death
 from tests.worker.crew import Crew, until
@@ -149,6 +150,32 @@ async def test_a_death_that_cannot_be_told_yet_is_told_when_the_store_is_back(cr
 
     async with asyncio.timeout(10):
         assert not await tell_death(never, registered.incarnation, this_process(), hurry)
+
+
+@pytest.mark.parametrize("error", [StoreUnsuitable("a login is refused"), StoreFault("odd"), None])
+async def test_a_death_is_told_after_whatever_kept_it_from_being_told(
+    crew: Crew, monkeypatch: pytest.MonkeyPatch, error: Exception | None
+) -> None:
+    """Among it a store that does not answer, such as a machine that is frozen."""
+    monkeypatch.setattr(survivor, "ONE_TRY_SECONDS", 0.5)
+    engine, tries = await crew.forge.engine(), 0
+    registered = await engine.register(FIRST_PROJECT, NewWorker(name="dead"), 60)
+
+    async def opened() -> Engine:
+        nonlocal tries
+        tries += 1
+        if tries > 1:
+            monkeypatch.undo()
+            return engine
+        if error is not None:
+            raise error
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async with asyncio.timeout(20):
+        assert await tell_death(opened, registered.incarnation, this_process(), asyncio.Event())
+    with pytest.raises(LeaseLost):
+        await engine.renew(registered.incarnation, 60, Sample())
 
 
 async def test_a_worker_that_was_cancelled_is_no_death_while_its_process_lives(crew: Crew) -> None:

@@ -49,6 +49,20 @@ async def test_a_timeout_holds_for_a_handler_that_blocks_the_event_loop(crew_on_
     assert (job.status, job.error.type, job.result) == ("failed", "Timeout", None)
 
 
+@pytest.mark.parametrize("crew", ["sqlite"], indirect=True)
+async def test_who_held_the_event_loop_is_not_excused_for_it(crew: Crew) -> None:
+    @crew.forge.job(timeout=2.0, max_attempts=1)
+    async def rude() -> None:
+        time.sleep(1.6)
+        await asyncio.sleep(20)
+
+    await crew.start(slots=2)
+    job = await crew.end(await rude.enqueue())
+    assert job.error is not None
+    assert (job.status, job.error.type) == ("failed", "Timeout")
+    assert len(await crew.executions(job.id)) == 1
+
+
 async def test_one_that_blocks_within_its_timeout_succeeds(crew_on_each: Crew) -> None:
     @crew_on_each.forge.job(timeout=5, max_attempts=1)
     async def rude() -> str:
