@@ -10,6 +10,7 @@ from taskforge.domain.errors import Conflict
 from taskforge.domain.job import JobStatus
 from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.domain.worker import UpdateWorker, Worker, WorkerStatus
+from taskforge.worker.lease import Word
 from tests.worker.crew import PATIENCE, Crew
 
 
@@ -120,6 +121,15 @@ async def test_a_drained_worker_that_is_deregistered_stays_away_too(crew_on_each
     await crew.ended(worker)
     assert worker.was_deregistered
     assert (await shown(crew)).incarnation == before.incarnation
+
+
+async def test_a_worker_that_stops_is_not_taken_out_by_its_own_leave(crew: Crew) -> None:
+    """Its lease keeper's last renewal may come after it has left, and is refused as to one that was taken out."""
+    worker = await crew.start(name="w")
+    worker.stop()
+    worker._hear(Word(lost="worker 'w' was deregistered", deregistered=True))
+    await crew.ended(worker)
+    assert not worker.was_deregistered
 
 
 async def _left(crew: Crew, worker: Worker) -> bool:

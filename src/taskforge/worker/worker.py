@@ -176,8 +176,8 @@ class Worker:
             self._lost_lease.set_result(reason)
 
     def _end_if_deregistered(self, is_so: bool) -> None:
-        """Whoever was taken out does not come back by itself."""
-        if is_so:
+        """Whoever was taken out does not come back by itself. Who stops anyway may hear of its own leave."""
+        if is_so and not self._stop.is_set():
             self.was_deregistered = True
             self._stop.set()
 
