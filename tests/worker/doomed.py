@@ -56,8 +56,18 @@ def start() -> None:
     started.wait()
 
 
+async def give_up() -> None:
+    """The worker is cancelled with a job in its hands, as by a fault in the app around it, and the process ends."""
+    working = asyncio.create_task((await forge.worker()).run())
+    await asyncio.to_thread(running.wait)
+    working.cancel()
+    await asyncio.wait([working])
+
+
 if __name__ == "__main__":
-    if sys.argv[1:] == ["ends"]:
+    if sys.argv[1:] == ["gives up"]:
+        asyncio.run(give_up())
+    elif sys.argv[1:] == ["ends"]:
         threading.Thread(target=lambda: asyncio.run(forge.work()), daemon=True).start()
         running.wait()
     else:

@@ -96,8 +96,9 @@ async def test_a_closed_pipe_is_no_death(store: Doomed) -> None:
     assert (await handle.job()).crash_count == 1
 
 
-async def test_an_interpreter_that_ends_around_its_worker_is_a_death(store: Doomed) -> None:
-    handle, _ = await store.run("wait", "ends")
+@pytest.mark.parametrize("way", ["ends", "gives up"])
+async def test_an_interpreter_that_ends_around_its_worker_is_a_death(store: Doomed, way: str) -> None:
+    handle, _ = await store.run("wait", way)
     assert await store.is_free(handle)
     assert store.process is not None
     assert await asyncio.to_thread(store.process.wait, 10) == 0

@@ -3,14 +3,21 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from taskforge.domain.errors import Conflict
-from taskforge.domain.job import JobStatus
+from taskforge.domain.job import Claimed, JobStatus
+from taskforge.domain.outcome import HandBackOutcome
+from taskforge.domain.queue import QueueSettings
 from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.domain.worker import UpdateWorker, Worker, WorkerStatus
+from taskforge.worker.executor import Executor
 from taskforge.worker.lease import Word
+from taskforge.worker.registry import Registry
+from taskforge.worker.source import Completion
 from tests.worker.crew import PATIENCE, Crew
 
 
@@ -59,6 +66,18 @@ async def test_slots_change_up_and_down_while_it_runs_and_outlast_its_restart(cr
     await until(lambda: _is(again.executor.slots == 3))
     await engine.update_worker(FIRST_PROJECT, UpdateWorker(worker=identity, as_started=True))
     await until(lambda: _is(again.executor.slots == 8))
+
+
+async def test_what_has_not_started_and_is_too_much_for_fewer_slots_goes_back() -> None:
+    back: list[Completion] = []
+    channel: Any = None
+    executor = Executor(Registry(), channel, back.append, slots=4)
+    jobs = [Claimed(uuid4(), "default", "work", b"[]", 1, 3, 0, 0, 60.0, None, None, 0.0, QueueSettings()) for _ in range(4)]
+    executor.add(jobs)
+    executor.resize(2)
+    assert [(one.job, type(one.outcome)) for one in back] == [(job, HandBackOutcome) for job in reversed(jobs[2:])]
+    assert executor.take_back() == jobs[:2]
+    await executor.close()
 
 
 async def test_threads_follow_the_slots(crew: Crew) -> None:
