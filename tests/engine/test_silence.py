@@ -63,6 +63,24 @@ async def test_whoever_died_meanwhile_is_found_a_lease_later(world: World, step:
     assert await look(world) == [LeaseRanOut]
 
 
+async def test_whoever_comes_when_nobody_had_to_look_meets_no_silence(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(10):
+        await world.engine.lapsed(100, unless_within=RHYTHM / 4, rhythm=RHYTHM)
+        world.clock.advance(1)
+    job = await world.enqueue(timeout_seconds=30)
+    worker = await world.worker(lease=LEASE)
+    world.clock.advance(0.4)
+    await world.claim_one(worker)
+    begun = await world.job(job)
+    world.clock.advance(0.4)
+    assert await look(world) == []
+    assert (await world.job(job)).timeout_at == begun.timeout_at
+    assert "nobody could look" not in caplog.text
+    world.clock.advance(60)  # and a silence that is one is bridged as ever
+    assert await look(world) == []
+    assert "nobody could look at the store for a while: 1 leases of before go on" in caplog.text
+
+
 async def test_whoever_was_gone_before_stays_so(world: World) -> None:
     witness = await world.worker(lease=1e6)
     await at_work(world)

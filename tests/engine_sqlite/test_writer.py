@@ -299,3 +299,15 @@ async def test_a_claim_costs_the_same_beside_lanes_that_nobody_takes(engine: Sql
     for number in range(20):
         await engine.insert(1, [new_job("default", f"nobodys-{number % 4}")] * 1_000)
     assert min([await seconds() for _ in range(3)]) < 3 * alone
+
+
+async def test_what_is_rolled_back_is_not_in_the_log(engine: SqliteEngine, caplog: pytest.LogCaptureFixture) -> None:
+    def fail(transaction: Transaction) -> None:
+        transaction.keeper.news.append("never")
+        raise NotFound("job", "x")
+
+    with pytest.raises(NotFound):
+        await engine._writer.submit(fail)
+    await engine._writer.submit(lambda transaction: transaction.keeper.news.append("once"))
+    await engine._writer.submit(lambda _: None)
+    assert [record.message for record in caplog.records] == ["once"]

@@ -1,13 +1,10 @@
 """Silences in which nobody could look at the file (disk full, machine frozen, nobody there): they are nobody's death."""
 
-import logging
 from uuid import UUID
 
 from taskforge.storage.sqlite.codec import span
 from taskforge.storage.sqlite.keeper import sql
 from taskforge.storage.sqlite.transaction import Transaction
-
-logger = logging.getLogger("taskforge.storage")
 
 
 def look(transaction: Transaction, rhythm: float | None) -> tuple[int, int]:
@@ -17,6 +14,13 @@ def look(transaction: Transaction, rhythm: float | None) -> tuple[int, int]:
     statement = "update looks set at = ?, wall = ?, rhythm = coalesce(?, rhythm)"
     transaction.execute(statement, (transaction.steady, transaction.now, promised))
     return transaction.now, transaction.steady
+
+
+def begin(transaction: Transaction) -> None:
+    """Somebody comes. Where nothing ran and nobody was there, nobody had to look, and there was no silence."""
+    *_, alive = transaction.execute(sql("look_due")).fetchone()
+    if not alive:
+        transaction.execute("update looks set at = ?, wall = ?", (transaction.steady, transaction.now))
 
 
 def is_silent(transaction: Transaction, heard: int | None) -> bool:
@@ -45,7 +49,7 @@ def bridge(transaction: Transaction, incarnation: UUID | None = None) -> None:
     transaction.execute(sql("bridge_claims"), (now, silence, step, wall, wall + seen - at))
     transaction.execute("update looks set at = ?, wall = ?", (steady, now))
     if kept:
-        logger.warning("nobody could look at the store for a while: %d leases of before go on", kept)
+        transaction.keeper.news.append(f"nobody could look at the store for a while: {kept} leases of before go on")
 
 
 def _last(transaction: Transaction) -> tuple[int, int, int | None]:

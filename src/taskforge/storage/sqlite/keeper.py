@@ -1,5 +1,6 @@
 """Keeps the catalog that one connection remembers, and proves inside each transaction that it is still the newest."""
 
+import logging
 import sqlite3
 from collections.abc import Iterable
 from uuid import UUID
@@ -13,6 +14,7 @@ from taskforge.storage.sqlite import codec
 from taskforge.storage.statements import statement
 
 PACKAGE = "taskforge.storage.sqlite"
+logger = logging.getLogger("taskforge.storage")
 
 
 def sql(name: str) -> str:
@@ -34,11 +36,18 @@ class Keeper:
         self._connection = connection
         self._catalog: Catalog | None = None
         self._reaches: dict[UUID, Reach] = {}
+        self.news: list[str] = []  # for the log, once it is committed
 
     def forget(self) -> None:
         """After a rollback, what is remembered may never have been; its version number may come to mean something else."""
         self._catalog = None
         self._reaches.clear()
+        self.news.clear()
+
+    def tell_news(self) -> None:
+        for line in self.news:
+            logger.warning("%s", line)
+        self.news.clear()
 
     def current(self) -> Catalog:
         """The catalog as of the transaction that is open; no transaction can change it under the writer's."""

@@ -40,6 +40,7 @@ DAY_SECONDS = 86_400.0
 
 def register(transaction: Transaction, project: int, worker: NewWorker, lease_seconds: float) -> Registered:
     check_worker(worker)
+    gaps.begin(transaction)
     identity, incarnation = _begin_life(transaction, project, worker, lease_seconds)
     types = None if worker.types is None else codec.json(worker.types)
     offered = transaction.execute(sql("unpark"), (transaction.now, project, types, OFFERED_AT_ONCE)).rowcount

@@ -224,6 +224,7 @@ class Writer:
         self._whereabouts.check(lazy=lazy)  # before the commit: should the file be put back, nothing of this is in it
         if connection.in_transaction:
             connection.execute("commit")
+        keeper.tell_news()
         told = bool(self._taken)
         if early:
             _settle(self._taken)
