@@ -21,7 +21,7 @@ from taskforge.domain.queue import QueueSettings
 from taskforge.domain.worker import NewWorker, Registered
 from taskforge.sdk.jobs import Options
 from taskforge.telemetry.outage import Outage
-from taskforge.worker.http_source import MOST_FAULTS, MOST_FAULTS_ALONE, HttpSource
+from taskforge.worker.http_source import DOUBTFUL_WAIT_SECONDS, MOST_FAULTS, MOST_FAULTS_ALONE, WAIT_SECONDS, HttpSource
 from taskforge.worker.source import Completion
 from tests.worker.crew import Crew, until
 from tests.worker.served import Servers
@@ -113,6 +113,20 @@ async def test_what_a_forgotten_life_says_is_lost_and_what_the_next_one_says_cou
     await made.claim(now, 1)
     assert await made.complete([Completion(claimed(fence), Success(None)) for fence in (old, new)]) == [old]
     assert [body["incarnation"] for _, body in script.sent[-2:]] == [str(before), str(now)]
+
+
+async def test_while_the_server_is_away_a_claim_waits_for_little(source: tuple[HttpSource, Script, Any]) -> None:
+    """Else it would say only at its end that the server is back."""
+    made, script, incarnation = source
+    script.outage.is_watching = True
+    script.answers = [[], [], []]
+    await made.claim(incarnation, 1)
+    script.outage.meet(StoreUnavailable("away"), unreachable=True)
+    await made.claim(incarnation, 1)
+    script.outage.serve()
+    await made.claim(incarnation, 1)
+    waits = [body["wait_seconds"] for _, body in script.sent[1:]]
+    assert waits == [WAIT_SECONDS, DOUBTFUL_WAIT_SECONDS, WAIT_SECONDS]
 
 
 async def test_a_quota_is_something_to_wait_for(source: tuple[HttpSource, Script, Any]) -> None:

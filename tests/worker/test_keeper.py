@@ -73,6 +73,45 @@ async def test_a_lease_is_given_up_before_it_ends_counted_from_when_its_renewal_
     assert msgspec.json.decode(last, type=lease.Word).lost is not None
 
 
+class Frozen(Away):
+    """One that renews once and then does not answer."""
+
+    async def renew(self, *_: Any) -> Renewed:
+        if self._asked:
+            await asyncio.Event().wait()
+        return await super().renew()
+
+
+async def test_a_lease_is_given_up_before_it_ends_though_the_store_says_nothing() -> None:
+    store: Any = Frozen(0.0)
+    charge = lease.Charge(Settings(), UUID(int=1), LEASE, 0.05, this_process())
+    async with asyncio.timeout(4 * LEASE), pipes() as said:
+        assert await lease.keep(lambda: store, charge, hand_nothing_back) is False
+        assert time.monotonic() - store.sent_at < LEASE
+        *_, last = os.read(said, lease.WORD_BYTES).splitlines()
+    assert msgspec.json.decode(last, type=lease.Word).away
+
+
+async def test_a_keeper_that_stood_still_itself_asks_once_more() -> None:
+    """As on a machine that was frozen: then everybody stood still, and the store bridges it."""
+    asked: list[float] = []
+
+    class Thawed(Away):
+        async def renew(self, *_: Any) -> Renewed:
+            asked.append(time.monotonic())
+            if len(asked) == 2:
+                time.sleep(1.5 * LEASE)  # nothing of this process runs
+            if len(asked) in (1, 3):
+                return Renewed(drain=False)
+            raise StoreUnavailable("its connections broke")
+
+    store: Any = Thawed(0.0)
+    charge = lease.Charge(Settings(), UUID(int=1), LEASE, 0.05, this_process())
+    async with asyncio.timeout(6 * LEASE), pipes():
+        assert await lease.keep(lambda: store, charge, hand_nothing_back) is False
+    assert len(asked) > 3, "the third was answered, and the lease went on"
+
+
 @pytest.mark.parametrize("error", [StoreUnavailable("away"), StoreUnsuitable("refused"), StoreFault("odd"), Throttled(1.0)])
 async def test_a_store_that_cannot_be_opened_for_a_lease_is_a_lost_lease(error: Exception) -> None:
     """Also for a keeper that was started anew: the handlers must not run on when others may have their jobs."""

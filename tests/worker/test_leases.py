@@ -239,3 +239,32 @@ async def test_a_keeper_says_by_its_exit_that_the_lease_is_lost() -> None:
     charge = Charge(Settings(), UUID(int=0), 1.0, 0.1, this_process())
     await Keeper([sys.executable, "-c", f"import sys; sys.exit({LOST})"], charge, heard.append).run()
     assert [word.lost for word in heard] == ["the lease keeper said so"]
+
+
+@pytest.mark.parametrize("crew", ["sqlite"], indirect=True)
+async def test_nothing_is_claimed_before_the_keeper_renews(crew: Crew) -> None:
+    """The first handler may block everything in the worker's process for longer than the lease."""
+
+    @crew.forge.job()
+    async def work() -> None: ...
+
+    handle = await work.enqueue()
+    worker = await crew.forge.worker()
+    make_keeper = worker._make_keeper
+
+    def make_a_mute_one(*arguments: Any) -> Keeper:
+        keeper = make_keeper(*arguments)
+        keeper._command = ["sleep", "60"]
+        return keeper
+
+    worker._make_keeper = make_a_mute_one
+    running = asyncio.create_task(worker.run())
+    try:
+        await until(lambda: worker._keeper is not None and worker._keeper._process is not None)
+        await asyncio.sleep(0.3)
+        assert (await handle.job()).status == "pending"
+        worker._hear(Word())
+        assert (await crew.end(handle)).status == "succeeded"
+    finally:
+        worker.stop()
+        await running
