@@ -135,6 +135,7 @@ async def test_the_clock_and_a_job_are_read_beside_any_number_of_searches_postgr
     assert [one.id for one in await engine.get([1], [job])] == [job]
     await world.enqueue()
     assert time.monotonic() - began < 20, "they waited for a search"
+    await asyncio.wait(searches, timeout=0.5, return_when=asyncio.FIRST_COMPLETED)
     assert not any(one.done() for one in searches), "what may take long is a search, too"
     for one in searches:
         one.cancel()
