@@ -84,7 +84,7 @@ async def test_r6_catches_a_twin_that_drops_what_it_cannot_report(tmp_path: Path
         async with FaultProxy(fleet.served) as proxy:
             fleet.start(slots=20, reach=proxy.address)
             await fleet.ready()
-            held = await fleet.enqueue("work", *((1.0,) for _ in range(20)))
+            held = await fleet.enqueue("work", *((2.5,) for _ in range(20)))
             async with asyncio.timeout(20):
                 while fleet.history.count("start") < len(held):
                     await asyncio.sleep(0.05)

@@ -16,6 +16,7 @@ from taskforge.domain.log import Level, NewLine
 from taskforge.domain.outcome import Finish, Retry, Succeed
 from taskforge.domain.worker import Registered
 from taskforge.storage.engine import Engine
+from taskforge.storage.sqlite.numbered import CONNECTION
 from tests.engine.stores import PostgresStore, SqliteStore, Store
 from tests.engine.test_twins import break_statements
 from tests.engine.world import ERROR, Clock, World
@@ -168,7 +169,7 @@ COLD = [
 def plan_of(path: Path, text: str) -> list[str]:
     numbered = max(map(int, re.findall(r"\?(\d+)", text)), default=0)
     values = [None] * (numbered or text.count("?"))
-    connection = sqlite3.connect(path)
+    connection = sqlite3.connect(path, factory=CONNECTION)
     try:
         return [detail for *_, detail in connection.execute(f"explain query plan {text}", values)]
     finally:

@@ -244,7 +244,7 @@ SQLITE: dict[str, tuple[Edits, Check]] = {
     "slots are not counted": ({"running_of": [("count(*)", "0 * count(*)")]}, slots_kept),
     "a cancel is forgotten": ({"claims_held": [("r.cancel_requested", "0")]}, cancel_is_stronger),
     "rescues without looking again": ({"claims_lapsed": [("where r.timeout_at", "where ?3 or r.timeout_at")]}, late_rescue),
-    "the rate is not remembered": ({"save_gate": [("?2, ?3", "1e9, ?3")]}, rate_limit),
+    "the rate is not remembered": ({"save_gate": [("?2, ?3", "?2 * 0 + 1e9, ?3")]}, rate_limit),
     "keys are not released": ({"free_keys": [("scope = 0", "scope = 9")]}, key_released),
     "endings are counted twice": ({"tally": [("values (?, ?, ?, ?)", "values (?, ?, ?, 2 * ?)")]}, tallies_right),
     "lives on without fence": (
