@@ -1,6 +1,7 @@
 # Every target runs from a bare clone with python3 and make: the first one builds .venv from the hashed lock.
 PYTHON ?= python3
-WORKERS ?= 2
+# Most tests wait for processes: a third worker keeps two cores busy.
+WORKERS ?= 3
 ARGS ?=
 
 VENV ?= .venv

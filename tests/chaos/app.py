@@ -278,7 +278,11 @@ def _break(twin: str) -> None:
             except StoreUnavailable:
                 return []
 
+        async def silent(_: HttpSource, reports: Sequence[Any]) -> list[UUID]:
+            return []  # outcomes wait for the reports before them, and those would wait until all is well
+
         HttpSource.complete = careless  # type: ignore[method-assign]
+        HttpSource.log = HttpSource.beat = silent  # type: ignore[method-assign]
 
 
 def _break_at_hangs(twin: str) -> None:
