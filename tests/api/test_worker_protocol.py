@@ -13,6 +13,7 @@ import pytest
 from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.job import Claimed
 from taskforge.domain.outcome import Finish, Lost
+from taskforge.domain.worker import NewWorker
 from taskforge.operations import worker_desk
 from taskforge.operations.places import Places
 from taskforge.operations.upkeep import Upkeep
@@ -155,6 +156,19 @@ async def test_a_death_ends_the_lease_although_jobs_run(api: Api, worker: httpx.
     assert await Upkeep(api.engine).rescue() == 1
     found = (await root.get(f"/api/v1/jobs/{job}")).json()
     assert (found["status"], found["crash_count"]) == ("pending", 1)
+
+
+async def test_of_another_tenants_worker_nobody_tells_a_death(api: Api, worker: httpx.AsyncClient) -> None:
+    """Nor of a life that is listed no more, because the worker has begun another: whoever tells of one need not be known."""
+    neighbour = await api.tenant("Neighbour")
+    [project] = [one for one in await api.backend.directory.projects() if one.organization == neighbour.number]
+    theirs = NewWorker(name="theirs", machine="m", pid=1, pid_started="x")
+    first = await api.engine.register(project.number, theirs, 0.0)
+    second = await api.engine.register(project.number, theirs, 60)
+    await call(worker, "deregister", 403, incarnation=str(second.incarnation), died=True)
+    await call(worker, "deregister", 204, incarnation=str(first.incarnation), died=True)
+    third = await api.engine.register(project.number, theirs, 60)
+    assert [one.incarnation for one in third.earlier] == [first.incarnation, second.incarnation]
 
 
 @pytest.mark.parametrize(

@@ -191,6 +191,21 @@ async def test_after_an_hour_it_becomes_a_dead_letter_where_there_are_some(world
     assert (found.queue, found.error, found.reason) == ("dead", UNFIT, "no attempts left after 1")
 
 
+async def test_a_dead_letter_begins_anew_with_those_who_take_dead_letters(world: World) -> None:
+    dead = await world.queue("dead")
+    await world.queue("strict", dead_letter_queue_id=str(dead.id))
+    worker = await world.online_worker(queues=("strict",), lease=1e5)
+    job = await world.enqueue("strict", max_attempts=1)
+    buried = Misfit(UNFIT, DeadLetter(dead.id, UNFIT, "no attempts left after 1"))
+    await _misfit(world, worker, buried)
+    world.clock.advance(MISFIT_SECONDS)
+    await world.engine.expire(100)
+    await _misfit(world, worker, buried)
+    await _misfit(world, await world.online_worker("sexton", queues=("dead",)), Misfit(UNFIT, Fail(UNFIT, "no attempts left")))
+    found = await world.job(job)
+    assert (found.queue, found.status, found.attempt_count) == ("dead", P, 0)
+
+
 async def test_what_was_handed_back_still_counts_from_its_first_misfit(world: World) -> None:
     old, other = await world.online_worker("old"), await world.online_worker("other")
     job = await world.enqueue(max_attempts=1)

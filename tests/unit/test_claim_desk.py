@@ -9,6 +9,7 @@ import pytest
 
 from taskforge.domain.changes import CancelJob
 from taskforge.domain.errors import StoreUnavailable
+from taskforge.domain.ids import job_of
 from taskforge.domain.job import Claimed, Inserted, JobStatus, new_job
 from taskforge.domain.outcome import Finish, Lost, Succeed
 from taskforge.domain.queue import CreateQueue
@@ -142,6 +143,27 @@ async def test_a_job_that_comes_while_the_store_finds_nothing_does_not_wait_for_
         assert len(await caller) == 1
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_job_that_comes_while_the_store_is_asked_for_one_who_waits_is_there_for_the_next(desk: Desk) -> None:
+    desk.let_go.set()
+    waiting = asyncio.create_task(desk.claim())
+    async with asyncio.timeout(5):
+        while not desk.desk.waiting:
+            await asyncio.sleep(0.005)
+        desk.asked.clear()
+        desk.let_go.clear()
+        serving = asyncio.create_task(desk.desk._serve(desk.desk._groups["kind"]))
+        await desk.asked.wait()
+        job = await desk.insert()
+        desk.desk._hear()
+        desk.let_go.set()
+        await serving
+        other = await desk.engine.register(1, NewWorker(name="other"), 60)
+        found = await desk.desk.claim(Claim(other.incarnation, 1, remote=True), "kind", 0.0, lambda: lambda: None)
+    assert [job_of(one.fence) for one in found] == [job]
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
 
 
 async def _busy_waiter(desk: Desk) -> tuple[UUID, Claimed, "asyncio.Task[list[Claimed]]"]:
