@@ -64,12 +64,17 @@ def test_a_supervised_worker_that_shows_no_sign_of_life_is_killed_and_replaced(
         assert worker.ended() == 0
 
 
-def test_it_has_the_time_of_its_longest_job_also_of_one_that_has_just_begun(app: Shell) -> None:
+@pytest.mark.parametrize(("timeout", "seconds", "status"), [(60, 7, "succeeded"), (4, 5, "failed")])
+def test_it_has_the_time_of_its_longest_job_also_of_one_that_has_just_begun(
+    app: Shell, timeout: int, seconds: int, status: str
+) -> None:
+    """And the grace beyond it, though the time itself is no longer than what anything may take."""
     with app.started("worker", "app:forge", "--max-jobs", "1000") as worker:
         worker.until("with 10 slots")
-        app.run("queues", "create", "slow", "--set", "timeout_seconds=60")
-        job = app.json("enqueue", "freeze", "--queue", "slow", "--payload", '{"seconds": 7}', "--wait")["job"]
-        assert (job["status"], job["attempt_count"]) == ("succeeded", 1)
+        app.run("queues", "create", "slow", "--set", f"timeout_seconds={timeout}")
+        arguments = ("--queue", "slow", "--max-attempts", "1", "--payload", f'{{"seconds": {seconds}}}')
+        job = app.json("enqueue", "freeze", *arguments, "--wait", status=0 if status == "succeeded" else 1)["job"]
+        assert (job["status"], job["attempt_count"], job["crash_count"]) == (status, 1, 0)
         assert "killed" not in worker.text
         worker.signal(signal.SIGTERM)
         assert worker.ended() == 0
