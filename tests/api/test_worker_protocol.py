@@ -14,7 +14,7 @@ from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.job import Claimed
 from taskforge.domain.outcome import Finish, Lost
 from taskforge.domain.worker import NewWorker
-from taskforge.operations import worker_desk
+from taskforge.operations import claim_desk, worker_desk
 from taskforge.operations.places import Places
 from taskforge.operations.upkeep import Upkeep
 from taskforge.storage.engine import Claim
@@ -291,6 +291,25 @@ async def test_a_claim_that_fails_is_told_to_its_worker_and_the_others_wait_on(
     told, given = await asyncio.wait_for(asyncio.gather(*waiting), 10)
     assert told["type"].endswith("fault")
     assert [one["job"] for one in given["jobs"]] == [job]
+
+
+async def test_a_worker_without_a_free_slot_says_nothing_of_what_is_there_for_others(
+    api: Api, worker: httpx.AsyncClient, root: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slots that it was started with, or that an operator wants it to have since: it hears of both with its heartbeat."""
+    monkeypatch.setattr(claim_desk, "POLL_SECONDS", 60.0)
+    full, free = await started(worker, max_concurrent_jobs=2), await started(worker, max_concurrent_jobs=2)
+    [known] = [one for one in await api.engine.workers([1]) if str(one.incarnation) == full]
+    await root.patch(f"/api/v1/workers/{known.id}", json={"max_concurrent_jobs": 1})
+    await call(worker, "heartbeat", incarnation=full)
+    for _ in range(2):
+        await enqueue(root)
+    assert len((await call(worker, "claim", incarnation=full, limit=1))["jobs"]) == 1
+    waiting = asyncio.create_task(call(worker, "claim", incarnation=full, limit=1, wait_seconds=20))
+    await until_waiting(api, 1)
+    assert len((await call(worker, "claim", incarnation=free, limit=1))["jobs"]) == 1
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
 
 
 async def test_nobody_can_hold_all_connections_by_waiting(
