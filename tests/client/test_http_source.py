@@ -153,6 +153,16 @@ async def test_an_outcome_that_the_server_cannot_take_does_not_hold_up_the_other
             await made.complete(batch)
 
 
+async def test_faults_of_a_server_that_took_outcomes_in_between_do_not_add_up(source: tuple[HttpSource, Script, Any]) -> None:
+    made, script, _ = source
+    for _ in range(MOST_FAULTS_ALONE):
+        one = [Completion(claimed(fence_of(mint(), 1)), Success(None))]
+        script.answers = [ServerFault("fault"), []]
+        with pytest.raises(StoreUnavailable):
+            await made.complete(one)
+        assert await made.complete(one) == []
+
+
 # --- On a real server ---
 
 

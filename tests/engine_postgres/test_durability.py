@@ -48,6 +48,16 @@ async def test_what_need_not_wait_for_the_disk_leaves_its_connection_as_it_was(s
     assert await waits(), "after a signal"
 
 
+async def test_a_renewal_waits_for_the_disk_only_where_it_raises_the_catalogs_version(single: PostgresEngine) -> None:
+    """A version that a power cut takes back would be given twice, for two catalogs."""
+    worker = await single.register(1, NewWorker(name="w"), 60)
+    for healthy, level in ((True, "off"), (False, "on"), (False, "off"), (True, "on")):
+        async with single.transaction() as connection:
+            values = (worker.incarnation, 60.0, None, None, healthy, None, False, 0, None, False)
+            assert len(await connection.fetch(single.sql("renew"), *values)) == 1
+            assert await connection.fetchval("select current_setting('synchronous_commit')") == level
+
+
 async def test_every_caller_of_a_failed_group_hears_of_it(engine: PostgresEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     async def away(*_: object, **__: object) -> None:
         await asyncio.sleep(0.01)  # so that the others come meanwhile, and share the next statement

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from taskforge.domain.errors import LeaseLost
-from taskforge.domain.job import Claimed, NewJob
-from taskforge.domain.outcome import Finish, HandBack, LeaseRanOut
+from taskforge.domain.job import Claimed, NewJob, error_info
+from taskforge.domain.outcome import Fail, Finish, HandBack, LeaseRanOut, Misfit
 from taskforge.domain.queue import CreateQueue
 from taskforge.domain.worker import NewWorker, Registered, Sample, WorkerStatus
 from taskforge.operations.upkeep import Upkeep
@@ -107,6 +107,24 @@ async def test_a_wall_clock_that_is_set_keeps_nobody_from_rescue_nor_brings_it(w
     assert [one.fence for one in lost] == [claimed.fence]
     await engine.deregister(worker.incarnation, died=True)
     assert await Upkeep(engine).rescue() == 1
+    await engine.close()
+
+
+@pytest.mark.parametrize("step", [STEP, -STEP])
+async def test_a_wall_clock_that_is_set_makes_nobody_gone_whom_a_job_does_not_fit(
+    wall: type[Wall], path: Path, step: float
+) -> None:
+    engine = SqliteEngine(path)
+    await engine.open()
+    await engine.change_queue(1, CreateQueue(name="default"))
+    await engine.insert(1, [NewJob(queue="default", job_type="work", payload=b"{}")])
+    workers = [await engine.register(1, NewWorker(name=name), 30) for name in ("one", "two")]
+    wall.step = step
+    unfit = error_info("InvalidArguments", "missing")
+    for worker in workers:
+        [claimed] = await engine.claim(Claim(worker.incarnation, 1))
+        assert await engine.finish([Finish(claimed.fence, Misfit(unfit, Fail(unfit, "no attempts left")))]) == []
+    assert [await engine.claim(Claim(worker.incarnation, 1)) for worker in workers] == [[], []]
     await engine.close()
 
 
