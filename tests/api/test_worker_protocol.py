@@ -312,6 +312,21 @@ async def test_a_worker_without_a_free_slot_says_nothing_of_what_is_there_for_ot
     await asyncio.gather(waiting, return_exceptions=True)
 
 
+async def test_workers_whose_jobs_have_ended_wait_as_one(api: Api, worker: httpx.AsyncClient, root: httpx.AsyncClient) -> None:
+    lives = [await started(worker, max_concurrent_jobs=1) for _ in range(2)]
+    for incarnation in lives:
+        await enqueue(root)
+        [job] = (await call(worker, "claim", incarnation=incarnation, limit=1))["jobs"]
+        outcome = {"execution": job["execution"], "outcome": {"kind": "success"}}
+        assert await call(worker, "complete", incarnation=incarnation, outcomes=[outcome]) == {"lost": []}
+    waiting = [asyncio.create_task(call(worker, "claim", incarnation=one, limit=1, wait_seconds=20)) for one in lives]
+    await until_waiting(api, 2)
+    assert [len(group.waiters) for group in api.backend.desk.claims._groups.values() if group.waiters] == [2]
+    for one in waiting:
+        one.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+
+
 async def test_nobody_can_hold_all_connections_by_waiting(
     api: Api, worker: httpx.AsyncClient, root: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
