@@ -71,6 +71,26 @@ async def test_a_wall_clock_that_is_set_ends_no_lease_and_no_attempt(wall: type[
     await other.close()
 
 
+@pytest.mark.parametrize("claims_after", [False, True])
+@pytest.mark.parametrize("step", [STEP, -STEP])
+async def test_a_wall_clock_that_is_set_ends_no_attempt_that_began_since_the_last_look(
+    wall: type[Wall], path: Path, step: float, claims_after: bool
+) -> None:
+    engine = SqliteEngine(path)
+    await engine.open()
+    await engine.change_queue(1, CreateQueue(name="default"))
+    worker, _ = await at_work(engine)
+    await engine.insert(1, [NewJob(queue="default", job_type="work", payload=b"{}", timeout_seconds=60)])
+    wall.step = step if claims_after else 0.0
+    assert len(await engine.claim(Claim(worker.incarnation, 1))) == 1
+    wall.step = step
+    assert await engine.lapsed(10, rhythm=5) == []
+    for running in await engine.active_executions([1], timed_out=False, limit=10):
+        assert running.timeout_at is not None
+        assert 50 < (running.timeout_at - await engine.now()).total_seconds() <= 60
+    await engine.close()
+
+
 async def test_whoever_stands_still_between_a_look_and_what_it_reads_blames_nobody(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,7 +46,7 @@ def bridge(transaction: Transaction, incarnation: UUID | None = None) -> None:
         asking = None if incarnation is None else incarnation.bytes
         rows = transaction.execute(sql("bridge_leases"), (seen, steady, now, asking)).fetchall()
         kept = sum(alive for (alive,) in rows)
-    transaction.execute(sql("bridge_claims"), (now, silence, step, wall, wall + seen - at))
+    transaction.execute(sql("bridge_claims"), (now, silence, step, wall + step, wall + seen - at))
     transaction.execute("update looks set at = ?, wall = ?", (steady, now))
     if kept:
         transaction.keeper.news.append(f"nobody could look at the store for a while: {kept} leases of before go on")
