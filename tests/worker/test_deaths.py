@@ -181,7 +181,7 @@ async def test_a_death_is_told_after_whatever_kept_it_from_being_told(
 
 async def test_a_worker_that_was_cancelled_is_no_death_while_its_process_lives(crew: Crew) -> None:
     """Its keeper lets go of the lease and leaves by itself; nobody is told of a death."""
-    worker = await crew.forge.worker(lease_seconds=2)
+    worker = await crew.forge.worker(lease_seconds=20)
     running = asyncio.create_task(worker.run())
     await worker.ready.wait()
     assert worker.registered is not None
@@ -189,7 +189,7 @@ async def test_a_worker_that_was_cancelled_is_no_death_while_its_process_lives(c
     await asyncio.wait([running])
     await asyncio.sleep(0.5)
     engine = await crew.forge.engine()
-    await engine.renew(worker.registered.incarnation, 2, Sample())
+    await engine.renew(worker.registered.incarnation, 20, Sample())
 
 
 async def test_processes_are_told_apart_from_those_that_get_their_pid() -> None:
