@@ -18,7 +18,7 @@ from taskforge.domain.errors import nearest
 _IF_MATCH = "If-Match"
 
 
-class Declared(NamedTuple):
+class ParameterRule(NamedTuple):
     """What a route says of a parameter: whether it may come more than once, and whether `null` is a text as any other in it."""
 
     many: bool
@@ -34,12 +34,12 @@ async def check_parameters(connection: ASGIConnection[Any, Any, Any, Any], handl
         raise _refused(_IF_MATCH, "is given, but this route changes nothing that has an ETag", "leave it out", "header")
 
 
-def declared(route: Callable[..., Any]) -> Mapping[str, Declared]:
+def declared(route: Callable[..., Any]) -> Mapping[str, ParameterRule]:
     """The query parameters of a route."""
     return _declared(route, QueryParameter)
 
 
-def check_query(query: bytes, known: Mapping[str, Declared]) -> dict[str, str]:
+def check_query(query: bytes, known: Mapping[str, ParameterRule]) -> dict[str, str]:
     """What a query string gives, if the route declares all of it."""
     given: dict[str, str] = {}
     for name, value in parse_qsl(query.decode(errors="replace"), keep_blank_values=True):
@@ -56,7 +56,7 @@ def check_query(query: bytes, known: Mapping[str, Declared]) -> dict[str, str]:
 
 
 @cache
-def _declared(route: Callable[..., Any], kind: type[ParameterKwarg]) -> Mapping[str, Declared]:
+def _declared(route: Callable[..., Any], kind: type[ParameterKwarg]) -> Mapping[str, ParameterRule]:
     found = {}
     for name, hint in get_type_hints(route, include_extras=True).items():
         for one in getattr(hint, "__metadata__", ()):
@@ -64,7 +64,7 @@ def _declared(route: Callable[..., Any], kind: type[ParameterKwarg]) -> Mapping[
                 shape = get_args(hint)[0]
                 choices = get_args(shape)
                 many = list in (get_origin(shape), *map(get_origin, choices))
-                found[one.name or name] = Declared(many, takes_null=NoneType not in choices or str in choices)
+                found[one.name or name] = ParameterRule(many, takes_null=NoneType not in choices or str in choices)
     return found
 
 

@@ -13,7 +13,7 @@ from litestar.utils import normalize_path
 from taskforge.api import enqueue
 from taskforge.api.caller import Caller
 from taskforge.api.enqueue import decoded
-from taskforge.api.parameters import Declared, declared
+from taskforge.api.parameters import ParameterRule, declared
 from taskforge.api.routes import PREFIX
 from taskforge.api.routes import quick as described
 from taskforge.domain import wire
@@ -30,7 +30,7 @@ class Quick(msgspec.Struct, frozen=True):
     permission: Permission
     status: int
     act: Act
-    parameters: Mapping[str, Declared]
+    parameters: Mapping[str, ParameterRule]
     waits: bool = False  # whether the caller may leave before the answer is there
 
 
