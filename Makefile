@@ -23,20 +23,24 @@ run: $(INSTALLED) ## Run the demo with a live view (ARGS="--seconds 5" bounds it
 	$(BIN)/taskforge up $(ARGS)
 
 test: check ## Run the checks, then every test (ARGS="-k name" narrows)
+	$(BIN)/python tools/debian_packages.py
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 quick: check ## Run the checks, the unit tests and those of the SQLite engine, in under two minutes
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not long and not rotates" \
-		-k "not postgres and not machine and not touches_only and not backlog and not walled and not depth" $(ARGS) tests/unit tests/engine tests/engine_sqlite
+		-k "not postgres and not machine and not touches_only and not backlog and not walled and not depth" $(ARGS) tests/unit tests/operations tests/engine tests/engine_sqlite
 
-check: $(INSTALLED) ## Check format, lint, types, layers and sizes
+check: $(INSTALLED) ## Check format, lint, types, layers, sizes and the files at the root
 	$(BIN)/ruff format --check $(FORMATTED)
 	$(BIN)/ruff check $(FORMATTED)
 	$(BIN)/mypy $(TYPED)
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/python tools/engine_size.py
+	$(BIN)/python tools/sizes.py
+	$(BIN)/python tools/root_files.py
+	$(BIN)/python tools/check_documents.py
 	$(BIN)/python tools/settings_reference.py --check
 	$(BIN)/python tools/openapi.py --check
+	$(BIN)/python tools/state_diagram.py --check
 
 fmt: $(INSTALLED) ## Format the code and fix what ruff can fix
 	$(BIN)/ruff check --fix-only $(FORMATTED)
@@ -45,6 +49,7 @@ fmt: $(INSTALLED) ## Format the code and fix what ruff can fix
 docs: $(INSTALLED) ## Write the generated reference pages
 	$(BIN)/python tools/settings_reference.py
 	$(BIN)/python tools/openapi.py
+	$(BIN)/python tools/state_diagram.py
 
 lock: $(INSTALLED) ## Resolve pyproject.toml anew into requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --upgrade --generate-hashes --all-extras --group dev \
@@ -56,7 +61,8 @@ lock: $(INSTALLED) ## Resolve pyproject.toml anew into requirements.lock
 bench: $(INSTALLED) ## Measure pool and engines beside their floors, and all of it beside peers (ARGS=--quick for the short form)
 	$(BIN)/python -m bench.pool $(filter --quick,$(ARGS)); pool=$$?; $(BIN)/python -m bench.engine $(ARGS); engine=$$?; \
 		$(BIN)/python -m bench.api $(filter --quick,$(ARGS)); api=$$?; \
-		$(BIN)/python -m bench.drain $(filter --quick,$(ARGS)) && exit $$((pool | engine | api))
+		$(BIN)/python -m bench.growth $(filter --quick,$(ARGS)); growth=$$?; \
+		$(BIN)/python -m bench.drain $(filter --quick,$(ARGS)) && exit $$((pool | engine | api | growth))
 
 chaos: $(INSTALLED) ## Run the long forms of the reliability tests
 	$(BIN)/python -m pytest -m long --timeout 0 $(ARGS)

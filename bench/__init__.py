@@ -1,1 +1,2 @@
-"""Measurements of TaskForge. Each prints what it measured beside something raw measured in the same run."""
+"""Measurements of TaskForge. Each prints what it measured beside something raw measured in the same
+run."""

@@ -1,7 +1,9 @@
-"""The API benchmark: `python -m bench.api`. What a POST of one job costs a server beside a bare ASGI echo, and how far bulk enqueue
-through the API stays behind the engine's own. CPU time of the server's process counts, not the clock.
+"""The API benchmark: `python -m bench.api`. What a POST of one job costs a server beside a bare
+ASGI echo, and how far bulk enqueue through the API stays behind the engine's own. CPU time of the
+server's process counts, not the clock.
 
-It brings its own PostgreSQL (fsync on) and its own files, listens on the loopback address only, and ends what it started.
+It brings its own PostgreSQL (fsync on) and its own files, listens on the loopback address only, and
+ends what it started.
 """
 
 import argparse
@@ -23,13 +25,14 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.grounds import SETTINGS
-from taskforge.domain.job import Alike, new_job
+from taskforge.domain.alike import Alike
+from taskforge.domain.job import new_job
 from taskforge.domain.queue import CreateQueue
 from taskforge.domain.tenancy import FIRST_PROJECT
+from taskforge.ports.engine import Engine
 from taskforge.settings import Settings
-from taskforge.storage.engine import Engine
-from taskforge.storage.postgres.server import LocalServer, make_directory
-from taskforge.wiring import make_engine
+from taskforge.testing.postgres import LocalServer, make_directory
+from taskforge.wiring import make_store
 
 CONNECTIONS = 32
 POST_LIMIT, BULK_LIMIT = 2.5, 0.7
@@ -49,13 +52,15 @@ async def app(scope, receive, send):
         body += message.get("body", b"")
         if not message.get("more_body"):
             break
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json"),
+    await send({"type": "http.response.start", "status": 200,
+                "headers": [(b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode())]})
     await send({"type": "http.response.body", "body": body})
 import socket
 made = socket.socket(); made.bind(("127.0.0.1", 0)); made.listen(128)
 print(made.getsockname()[1], flush=True)
-uvicorn.run(app, fd=made.fileno(), log_level="error", access_log=False, server_header=False, loop="uvloop", http="httptools")
+uvicorn.run(app, fd=made.fileno(), log_level="error", access_log=False,
+            server_header=False, loop="uvloop", http="httptools")
 """
 
 
@@ -68,12 +73,15 @@ class Target(msgspec.Struct):
 async def posts(target: Target, path: str, body: bytes, count: int) -> float:
     """Send so many requests over 32 connections; the server's CPU seconds."""
     request = (
-        f"POST {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {target.key}\r\ncontent-type: application/json\r\n"
+        f"POST {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer "
+        f"{target.key}\r\ncontent-type: application/json\r\n"
         f"content-length: {len(body)}\r\n\r\n"
     ).encode() + body
     before = _cpu(target.process)
     left = iter(range(count))
-    await asyncio.gather(*(_connection(target.port, request, left) for _ in range(min(CONNECTIONS, count))))
+    await asyncio.gather(
+        *(_connection(target.port, request, left) for _ in range(min(CONNECTIONS, count)))
+    )
     return _cpu(target.process) - before
 
 
@@ -110,7 +118,17 @@ def echo() -> Iterator[Target]:
 
 @contextmanager
 def server(url: str) -> Iterator[Target]:
-    command = [sys.executable, "-m", "taskforge.cli", "server", "--json", "--port", "0", "--url", url]
+    command = [
+        sys.executable,
+        "-m",
+        "taskforge.cli",
+        "server",
+        "--json",
+        "--port",
+        "0",
+        "--url",
+        url,
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None
@@ -118,7 +136,9 @@ def server(url: str) -> Iterator[Target]:
         while not text.strip().endswith(b"}"):
             text += process.stdout.readline()
         told = msgspec.json.decode(text)
-        yield Target(psutil.Process(process.pid), int(told["address"].rsplit(":", 1)[1]), told["api_key"])
+        yield Target(
+            psutil.Process(process.pid), int(told["address"].rsplit(":", 1)[1]), told["api_key"]
+        )
     finally:
         process.terminate()
         process.wait(20)
@@ -140,13 +160,21 @@ def store(name: str) -> Iterator[str]:
 
 
 async def measure(name: str, url: str, rounds: int, count: int, table: Table) -> bool:
-    engine = make_engine(Settings(url=url))
+    engine = make_store(Settings(url=url))
     await engine.open()
     await engine.change_queue(FIRST_PROJECT, CreateQueue(name="bench"))
-    one = msgspec.json.encode({"queue": "bench", "job_type": "noop", "payload": {"n": 1, "text": "x" * 64}})
-    many = msgspec.json.encode([{"queue": "bench", "job_type": "noop", "payload": {"n": n, "text": "x" * 64}} for n in range(BULK)])
+    one = msgspec.json.encode(
+        {"queue": "bench", "job_type": "noop", "payload": {"n": 1, "text": "x" * 64}}
+    )
+    many = msgspec.json.encode(
+        [
+            {"queue": "bench", "job_type": "noop", "payload": {"n": n, "text": "x" * 64}}
+            for n in range(BULK)
+        ]
+    )
     made = [new_job("bench", "noop", {"n": n, "text": "x" * 64}) for n in range(BULK)]
-    jobs = Alike(made[0], [job.payload for job in made])  # the quickest that the engine can be asked
+    # the quickest that the engine can be asked
+    jobs = Alike(made[0], [job.payload for job in made])
     costs: list[tuple[float, float]] = []
     rates: list[tuple[float, float]] = []
     with echo() as bare, server(url) as ours:
@@ -194,7 +222,8 @@ async def _insert(engine: Engine, jobs: Alike, calls: int) -> None:
 async def _bulk(target: Target, body: bytes, calls: int) -> None:
     """Call after call, as the engine was asked."""
     request = (
-        f"POST /api/v1/jobs/bulk HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {target.key}\r\n"
+        f"POST /api/v1/jobs/bulk HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer "
+        f"{target.key}\r\n"
         f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
     ).encode() + body
     await _connection(target.port, request, iter(range(calls)))
@@ -202,7 +231,9 @@ async def _bulk(target: Target, body: bytes, calls: int) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.api", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="small numbers; fails only on a collapse")
+    parser.add_argument(
+        "--quick", action="store_true", help="small numbers; fails only on a collapse"
+    )
     parser.add_argument("--engine", choices=("sqlite", "postgres"), action="append")
     given = parser.parse_args()
     out = Console(width=None if sys.stdout.isatty() else 140)

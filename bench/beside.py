@@ -1,4 +1,5 @@
-"""Our figures beside those of peers: rounds of runs, the rows they make, and the peers that could not take part."""
+"""Our figures beside those of peers: rounds of runs, the rows they make, and the peers that could
+not take part."""
 
 import os
 import statistics
@@ -18,7 +19,8 @@ PERCENTILES = ((0.50, "p50"), (0.95, "p95"), (0.99, "p99"))
 
 
 class Comparison(Report):
-    """A report whose rows name peers. What could not be measured is a failure of the full form, never left out in silence."""
+    """A report whose rows name peers. What could not be measured is a failure of the full form,
+    never left out in silence."""
 
     def missing(self, peer: str, why: object) -> None:
         rows = self.tables.setdefault("missing", [])
@@ -26,14 +28,32 @@ class Comparison(Report):
         self.say(f"[red]missing[/red]: {peer}: {why}")
 
     def show(self) -> None:
-        shown = Table(title=f"TaskForge beside its peers, {os.cpu_count()} cores", title_justify="left", title_style="bold")
+        shown = Table(
+            title=f"TaskForge beside its peers, {os.cpu_count()} cores",
+            title_justify="left",
+            title_style="bold",
+        )
         for name in ("what", "peer", "peer's", "ours", "ratio", "target", ""):
-            shown.add_column(name, justify="right" if name in {"peer's", "ours", "ratio"} else "left")
+            shown.add_column(
+                name, justify="right" if name in {"peer's", "ours", "ratio"} else "left"
+            )
         for row in self.rows:
-            mark = "" if row.target is None else "[green]ok[/green]" if row.is_met else "[red]short[/red]"
+            mark = (
+                ""
+                if row.target is None
+                else "[green]ok[/green]"
+                if row.is_met
+                else "[red]short[/red]"
+            )
             ratio = "" if row.ratio is None else f"{row.ratio:.2f} ×"
             shown.add_row(
-                f"{row.engine}: {row.what}", row.against, _figure(row, row.base), _figure(row, row.ours), ratio, _text(row), mark
+                f"{row.engine}: {row.what}",
+                row.against,
+                _figure(row, row.base),
+                _figure(row, row.ours),
+                ratio,
+                _text(row),
+                mark,
             )
         self.console.print(shown)
         for one in self.tables.get("missing", []):
@@ -42,7 +62,13 @@ class Comparison(Report):
     # --- Rows ---
 
     def rates(
-        self, engine: str, what: str, peer: str, theirs: Sequence[float], ours: Sequence[float], target: Target | None
+        self,
+        engine: str,
+        what: str,
+        peer: str,
+        theirs: Sequence[float],
+        ours: Sequence[float],
+        target: Target | None,
     ) -> None:
         """One figure a round of each side; the median of the rounds' ratios counts."""
         if theirs and len(theirs) == len(ours):
@@ -50,13 +76,34 @@ class Comparison(Report):
 
     def rate(self, engine: str, what: str, ours: Sequence[float], target: Target) -> None:
         if ours:
-            self.add(Row(engine=engine, what=what, against="", base=None, ours=statistics.median(ours), ratio=None, target=target))
+            self.add(
+                Row(
+                    engine=engine,
+                    what=what,
+                    against="",
+                    base=None,
+                    ours=statistics.median(ours),
+                    ratio=None,
+                    target=target,
+                )
+            )
 
-    def delays(self, engine: str, what: str, peer: str, theirs: Rounds, ours: Rounds, targets: Mapping[str, Target]) -> None:
-        """Percentiles over all rounds, in milliseconds; the median of the rounds' ratios counts. Without a peer the targets are
-        fixed figures."""
+    def delays(
+        self,
+        engine: str,
+        what: str,
+        peer: str,
+        theirs: Rounds,
+        ours: Rounds,
+        targets: Mapping[str, Target],
+    ) -> None:
+        """Percentiles over all rounds, in milliseconds; the median of the rounds' ratios counts.
+        Without a peer the targets are fixed figures."""
         for share, name in PERCENTILES:
-            pairs = [(percentile(one, share), percentile(two, share)) for one, two in zip(theirs, ours, strict=False)]
+            pairs = [
+                (percentile(one, share), percentile(two, share))
+                for one, two in zip(theirs, ours, strict=False)
+            ]
             self.add(
                 Row(
                     engine=engine,
@@ -73,9 +120,14 @@ class Comparison(Report):
 
 
 async def interleaved(
-    report: Comparison, what: str, rounds: int, runs: Mapping[str, Callable[[], Awaitable[T]]], tell: Callable[[T], str]
+    report: Comparison,
+    what: str,
+    rounds: int,
+    runs: Mapping[str, Callable[[], Awaitable[T]]],
+    tell: Callable[[T], str],
 ) -> dict[str, list[T]]:
-    """Each run once a round, so that a noisy neighbour slows all of them down. One that failed is not tried again."""
+    """Each run once a round, so that a noisy neighbour slows all of them down. One that failed is
+    not tried again."""
     figures: dict[str, list[T]] = {name: [] for name in runs}
     for number in range(rounds):
         for name in list(figures):
@@ -85,7 +137,9 @@ async def interleaved(
                 report.missing(f"{name} ({what})", error)
                 del figures[name]
             else:
-                report.say(f"{what}, round {number + 1} of {rounds}: {name}: {tell(figures[name][-1])}")
+                report.say(
+                    f"{what}, round {number + 1} of {rounds}: {name}: {tell(figures[name][-1])}"
+                )
     return figures
 
 

@@ -1,4 +1,5 @@
-"""One contender of a benchmark, ours or a peer: its driver, its workers and its store, and what can be measured of them."""
+"""One contender of a benchmark, ours or a peer: its driver, its workers and its store, and what can
+be measured of them."""
 
 import asyncio
 import json
@@ -30,7 +31,8 @@ class Drained(msgspec.Struct, frozen=True):
 
     @property
     def rate(self) -> float:
-        """From the first handler to an empty store: what is handled but not yet written down does not count as done."""
+        """From the first handler to an empty store: what is handled but not yet written down does
+        not count as done."""
         assert self.empty is not None
         return self.handled * NS / (self.empty - self.first)
 
@@ -69,7 +71,9 @@ class Contender(msgspec.Struct, frozen=True, kw_only=True):
 
     @asynccontextmanager
     async def working(self, count: int, folder: Path) -> AsyncIterator[None]:
-        async with processes.running([self.worker] * count, self._environment(folder), folder / "log"):
+        async with processes.running(
+            [self.worker] * count, self._environment(folder), folder / "log"
+        ):
             yield
 
     async def wait_for(self, handled: int, folder: Path) -> Drained:
@@ -84,11 +88,17 @@ class Contender(msgspec.Struct, frozen=True, kw_only=True):
             if time.monotonic() - moved > STUCK_SECONDS:
                 log = folder / "log"
                 said = tail(log.read_text(errors="replace")) if log.exists() else ""
-                raise Failed(f"{self.name}: {seen:,} of {handled:,} jobs handled, then nothing for {STUCK_SECONDS:.0f} s: {said}")
+                raise Failed(
+                    f"{self.name}: {seen:,} of {handled:,} jobs handled, then nothing for "
+                    f"{STUCK_SECONDS:.0f} s: {said}"
+                )
             await asyncio.sleep(LOOK_SECONDS)
 
     def _environment(self, folder: Path) -> dict[str, str]:
-        return self.environment | {"BENCH_URL": self.scheme + self.store.url, "BENCH_RUN": str(folder)}
+        return self.environment | {
+            "BENCH_URL": self.scheme + self.store.url,
+            "BENCH_RUN": str(folder),
+        }
 
     # --- What is measured ---
 
@@ -107,13 +117,16 @@ class Contender(msgspec.Struct, frozen=True, kw_only=True):
                 give_up = time.monotonic() + STUCK_SECONDS
                 while left := await self.store.ask(self.unfinished):
                     if time.monotonic() > give_up:
-                        raise Failed(f"{self.name}: all jobs were handled, but {left:,} are not finished")
+                        raise Failed(
+                            f"{self.name}: all jobs were handled, but {left:,} are not finished"
+                        )
                     await asyncio.sleep(LOOK_SECONDS / 2)
                 return msgspec.structs.replace(counted, empty=time.time_ns())
 
     async def drain_behind(self, head: int, count: int, workers: int) -> Drained:
-        """Behind jobs that nobody handles, some of the others failing: until `count` handlers ran. What is to be tried again by
-        then is not timed, because the rate would be that of waiting for it."""
+        """Behind jobs that nobody handles, some of the others failing: until `count` handlers ran.
+        What is to be tried again by then is not timed, because the rate would be that of waiting
+        for it."""
         await self.prepare()
         with temporary_folder() as folder:
             await self.tell("head", head, folder)
@@ -123,7 +136,8 @@ class Contender(msgspec.Struct, frozen=True, kw_only=True):
                 return await self.wait_for(count, folder)
 
     async def pickup(self, count: int) -> list[float]:
-        """Milliseconds from just before the enqueue to the start of the handler, one job at a time on an idle worker."""
+        """Milliseconds from just before the enqueue to the start of the handler, one job at a time
+        on an idle worker."""
         await self.prepare()
         with temporary_folder() as folder:
             async with self.working(1, folder):
@@ -149,7 +163,11 @@ def temporary_folder() -> Iterator[Path]:
 
 
 def read_counts(folder: Path) -> Drained:
-    counts = [COUNTS.unpack(data) for file in folder.glob("counts-*") if len(data := file.read_bytes()) == COUNTS.size]
+    counts = [
+        COUNTS.unpack(data)
+        for file in folder.glob("counts-*")
+        if len(data := file.read_bytes()) == COUNTS.size
+    ]
     counts = [one for one in counts if one[0]]
     if not counts:
         return Drained(0, 0, 0)
@@ -158,7 +176,9 @@ def read_counts(folder: Path) -> Drained:
 
 
 def read_delays(folder: Path, count: int) -> list[float]:
-    delays = [int(line) / 1e6 for file in folder.glob("delays-*") for line in file.read_text().split()]
+    delays = [
+        int(line) / 1e6 for file in folder.glob("delays-*") for line in file.read_text().split()
+    ]
     if len(delays) < count:
         raise Failed(f"only {len(delays):,} of {count:,} jobs were picked up")
     return delays

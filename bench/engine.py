@@ -1,6 +1,8 @@
-"""The engine benchmark: `python -m bench.engine`. Each figure stands beside a raw-SQL floor, or the plain case, of the same run.
+"""The engine benchmark: `python -m bench.engine`. Each figure stands beside a raw-SQL floor, or the
+plain case, of the same run.
 
-It brings its own PostgreSQL server (fsync on) and its own files, listens on the loopback address only, and removes both.
+It brings its own PostgreSQL server (fsync on) and its own files, listens on the loopback address
+only, and removes both.
 """
 
 import argparse
@@ -51,7 +53,8 @@ async def measure(engines: list[str], only: list[str], sizes: Sizes, report: Rep
 
 
 async def bounded(work: Awaitable[None], seconds: float) -> None:
-    """Ends by itself, and in order when it is asked to end: a server must not outlive its benchmark."""
+    """Ends by itself, and in order when it is asked to end: a server must not outlive its
+    benchmark."""
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
@@ -62,12 +65,20 @@ async def bounded(work: Awaitable[None], seconds: float) -> None:
 def arguments(given: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.engine", description=__doc__)
     parser.add_argument("--engine", choices=("sqlite", "postgres", "both"), default="both")
-    parser.add_argument("--quick", action="store_true", help="short form for CI; fails only on a collapse")
+    parser.add_argument(
+        "--quick", action="store_true", help="short form for CI; fails only on a collapse"
+    )
     parser.add_argument("--only", nargs="+", choices=NAMES, help="measure only these")
-    parser.add_argument("--layouts", action="store_true", help="also compare three table layouts on PostgreSQL")
-    parser.add_argument("--history", metavar="COUNT", help="finished jobs behind, such as 10M (1M unless told)")
+    parser.add_argument(
+        "--layouts", action="store_true", help="also compare three table layouts on PostgreSQL"
+    )
+    parser.add_argument(
+        "--history", metavar="COUNT", help="finished jobs behind, such as 10M (1M unless told)"
+    )
     parser.add_argument("--rounds", type=int, help="pairs of floor and engine")
-    parser.add_argument("--scale", type=float, default=1.0, help="times all sizes, to try the benchmark itself out")
+    parser.add_argument(
+        "--scale", type=float, default=1.0, help="times all sizes, to try the benchmark itself out"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
     return parser.parse_args(given)
 
@@ -87,7 +98,10 @@ def main() -> int:
     engines = ["sqlite", "postgres"] if given.engine == "both" else [given.engine]
     only = given.only or [name for name in NAMES if name != "layouts" or given.layouts]
     report = Report(Console(width=None if sys.stdout.isatty() else 140))
-    report.say(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; other work on this machine moves rates, less so ratios")
+    report.say(
+        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; other work on this machine moves "
+        f"rates, less so ratios"
+    )
     bound = QUICK_BOUND_SECONDS if given.quick else FULL_BOUND_SECONDS
     try:
         uvloop.run(bounded(measure(engines, only, sizes_of(given), report), bound))
@@ -102,7 +116,9 @@ def main() -> int:
             report.save(given.json, {name: str(value) for name, value in vars(given).items()})
     failures = report.failures(quick=given.quick)
     for row in failures:
-        report.say(f"[red]{'collapsed' if given.quick else 'short'}[/red]: {row.engine}: {row.what}")
+        report.say(
+            f"[red]{'collapsed' if given.quick else 'short'}[/red]: {row.engine}: {row.what}"
+        )
     return 1 if failures else 0
 
 

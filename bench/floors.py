@@ -1,8 +1,9 @@
-"""The raw floors: the least SQL that keeps a durable job, hands it out once and remembers how it ended.
+"""The raw floors: the least SQL that keeps a durable job, hands it out once and remembers how it
+ended.
 
-The layout is the fastest one found by hand: a job row that never changes, narrow tables for what is ready and what runs, a
-row appended when it is done. No queues, no types, no fence, no limits, no statistics, no events. An engine that does all of that
-is measured by how little it adds.
+The layout is the fastest one found by hand: a job row that never changes, narrow tables for what is
+ready and what runs, a row appended when it is done. No queues, no types, no fence, no limits, no
+statistics, no events. An engine that does all of that is measured by how little it adds.
 """
 
 import asyncio
@@ -49,20 +50,23 @@ class Coalescer:
         raise NotImplementedError
 
 
-# --- PostgreSQL ------------------------------------------------------------------------------------------------------------------
+# --- PostgreSQL -----------------------------------------------------------------------------------
 
 _POSTGRES_TABLES = """
 create schema floor;
 create table floor.jobs (
-    id bigint generated always as identity primary key, queue int not null, job_type text not null, payload json
+    id bigint generated always as identity primary key, queue int not null, job_type text not null,
+        payload json
 );
 create table floor.ready (id bigint primary key);
-create table floor.running (id bigint primary key, worker int not null, claimed_at timestamptz not null);
+create table floor.running (id bigint primary key, worker int not null, claimed_at timestamptz not
+    null);
 create table floor.done (id bigint primary key, result json, finished_at timestamptz not null);
 """
 _POSTGRES_INSERT = """
 with facts as (
-    insert into floor.jobs (queue, job_type, payload) select 1, 'noop', x::json from unnest($1::text[]) as x returning id
+    insert into floor.jobs (queue, job_type, payload) select 1, 'noop', x::json from
+        unnest($1::text[]) as x returning id
 )
 insert into floor.ready select id from facts
 """
@@ -70,19 +74,22 @@ insert into floor.ready select id from facts
 _POSTGRES_CLAIM = """
 with moved as (
     delete from floor.ready
-    where ctid = any (array(select ctid from floor.ready order by id limit $1 for update skip locked)) returning id
+    where ctid = any (array(select ctid from floor.ready order by id limit $1 for update skip
+        locked)) returning id
 ),
 placed as (
     insert into floor.running select id, 1, now() from moved
 )
-select m.id, j.payload from moved m cross join lateral (select payload from floor.jobs where id = m.id limit 1) j
+select m.id, j.payload from moved m cross join lateral (select payload from floor.jobs where id =
+    m.id limit 1) j
 """
 _POSTGRES_FINISH = """
 with gone as (
     delete from floor.running where id = any ($1::bigint[]) returning id
 )
 insert into floor.done
-select g.id, i.result::json, now() from gone g join unnest($1::bigint[], $2::text[]) as i (id, result) on i.id = g.id
+select g.id, i.result::json, now() from gone g join unnest($1::bigint[], $2::text[]) as i (id,
+    result) on i.id = g.id
 """
 
 
@@ -96,7 +103,9 @@ class PostgresFloor(Coalescer):
 
     @classmethod
     async def open(cls, url: str, session: dict[str, str]) -> "PostgresFloor":
-        connections = [await asyncpg.connect(url, server_settings=session) for _ in range(cls.LOOPS)]
+        connections = [
+            await asyncpg.connect(url, server_settings=session) for _ in range(cls.LOOPS)
+        ]
         await connections[0].execute(_POSTGRES_TABLES)
         return cls(connections)
 
@@ -135,17 +144,20 @@ class PostgresFloor(Coalescer):
 
         async def loop(connection: asyncpg.Connection) -> None:
             while rows := await connection.fetch(_POSTGRES_CLAIM, batch):
-                await connection.execute(_POSTGRES_FINISH, [row[0] for row in rows], [_RESULT] * len(rows))
+                await connection.execute(
+                    _POSTGRES_FINISH, [row[0] for row in rows], [_RESULT] * len(rows)
+                )
 
         started = time.perf_counter()
         await asyncio.gather(*map(loop, self._connections))
         return count / (time.perf_counter() - started)
 
 
-# --- SQLite ----------------------------------------------------------------------------------------------------------------------
+# --- SQLite ---------------------------------------------------------------------------------------
 
 _SQLITE_TABLES = """
-create table jobs (id integer primary key, queue integer not null, job_type text not null, payload text);
+create table jobs (id integer primary key, queue integer not null, job_type text not null, payload
+    text);
 create table ready (id integer primary key);
 create table running (id integer primary key, worker integer not null, claimed_at integer not null);
 create table done (id integer primary key, result text, finished_at integer not null);
@@ -153,8 +165,8 @@ create table done (id integer primary key, result text, finished_at integer not 
 
 
 class SqliteFloor(Coalescer):
-    """Called straight from the event loop's thread, without a hop: nothing raw can be cheaper. One transaction and so one fsync for
-    each batch: it ends the last one and takes the next."""
+    """Called straight from the event loop's thread, without a hop: nothing raw can be cheaper. One
+    transaction and so one fsync for each batch: it ends the last one and takes the next."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -172,7 +184,9 @@ class SqliteFloor(Coalescer):
         ids = range(self._next, self._next + count)
         self._next += count
         self._connection.execute("begin immediate")
-        self._connection.executemany("insert into jobs values (?, 1, 'noop', ?)", [(number, _PAYLOAD) for number in ids])
+        self._connection.executemany(
+            "insert into jobs values (?, 1, 'noop', ?)", [(number, _PAYLOAD) for number in ids]
+        )
         self._connection.executemany("insert into ready values (?)", [(number,) for number in ids])
         self._connection.execute("commit")
 
@@ -218,9 +232,13 @@ class SqliteFloor(Coalescer):
             execute("begin immediate")
             now = time.time_ns()
             many("delete from running where id = ?", ended)
-            many("insert into done values (?, ?, ?)", [(number, _RESULT, now) for (number,) in ended])
+            many(
+                "insert into done values (?, ?, ?)", [(number, _RESULT, now) for (number,) in ended]
+            )
             rows: list[tuple[int, Any]] = execute(
-                "select r.id, j.payload from ready r cross join jobs j on j.id = r.id order by r.id limit ?", (batch,)
+                "select r.id, j.payload from ready r cross join jobs j on j.id = r.id order by "
+                "r.id limit ?",
+                (batch,),
             ).fetchall()
             if rows:
                 execute("delete from ready where id <= ?", (rows[-1][0],))

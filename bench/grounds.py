@@ -1,4 +1,5 @@
-"""Where the measurements stand: a private PostgreSQL server, or a folder of SQLite files; gone when the run is over."""
+"""Where the measurements stand: a private PostgreSQL server, or a folder of SQLite files; gone when
+the run is over."""
 
 import asyncio
 import shutil
@@ -16,14 +17,18 @@ import asyncpg
 
 from bench import floors, load
 from taskforge.domain.ids import uuid_from_int
-from taskforge.storage.engine import Engine
+from taskforge.ports.engine import Engine
 from taskforge.storage.postgres import partitions
+from taskforge.storage.postgres.connections import SESSION
 from taskforge.storage.postgres.engine import PostgresEngine
-from taskforge.storage.postgres.server import LocalServer, make_directory
-from taskforge.storage.postgres.store import SESSION
 from taskforge.storage.sqlite.engine import SqliteEngine
+from taskforge.testing.postgres import LocalServer, make_directory
 
-SETTINGS: dict[str, str | int] = {"shared_buffers": "512MB", "max_wal_size": "4GB", "max_connections": 60}
+SETTINGS: dict[str, str | int] = {
+    "shared_buffers": "512MB",
+    "max_wal_size": "4GB",
+    "max_connections": 60,
+}
 # For the raw statements: whatever the statistics say, index scans in order and hash joins.
 PINNED = {"enable_bitmapscan": "off", "enable_nestloop": "off", "enable_sort": "off"}
 FAILED_EVERY = 100
@@ -48,7 +53,8 @@ class Site(ABC):
 
     @abstractmethod
     async def add_history(self, count: int, oldest_days: float, youngest_days: float) -> list[UUID]:
-        """Finished jobs, evenly spread over that time, written past the engine; returns some of those that failed (one in 100)."""
+        """Finished jobs, evenly spread over that time, written past the engine; returns some of
+        those that failed (one in 100)."""
 
 
 def history_id(first: int, step: float, number: int) -> int:
@@ -76,10 +82,12 @@ class Ground(ABC):
 
     @abstractmethod
     async def analyse(self) -> None:
-        """Make the store's statistics say what they say in real life: that hot tables are empty, as they mostly are.
+        """Make the store's statistics say what they say in real life: that hot tables are empty, as
+        they mostly are.
 
-        Without this a run is too short to see plans that are bad from the first autoanalyze on. Measured: finish as a nested loop
-        over the batch, 190 ms instead of 12 for 1,000 jobs; claim as a sort of the whole backlog.
+        Without this a run is too short to see plans that are bad from the first autoanalyze on.
+        Measured: finish as a nested loop over the batch, 190 ms instead of 12 for 1,000 jobs; claim
+        as a sort of the whole backlog.
         """
 
     @abstractmethod
@@ -89,21 +97,25 @@ class Ground(ABC):
     def floor(self) -> AbstractAsyncContextManager[floors.Floor]: ...
 
 
-# --- PostgreSQL ------------------------------------------------------------------------------------------------------------------
+# --- PostgreSQL -----------------------------------------------------------------------------------
 
 _ADD_HISTORY = """
 with given as materialized (
-    select (lpad(to_hex(ms), 12, '0') || '70008' || lpad(to_hex(i), 9, '0') || '000000')::uuid as id,
+    select (lpad(to_hex(ms), 12, '0') || '70008' || lpad(to_hex(i), 9, '0') || '000000')::uuid as
+        id,
         case when i % 100 = 0 then 4 else 3 end as status, to_timestamp(ms / 1000.0) as at
-    from (select i, $4 + trunc($5::float8 * i)::bigint as ms from generate_series($1::bigint, $2::bigint) as i) as x
+    from (select i, $4 + trunc($5::float8 * i)::bigint as ms from generate_series($1::bigint,
+        $2::bigint) as i) as x
 ),
 facts as (
     insert into {schema}.jobs (id, project, queue, job_type, priority, max_attempts, payload)
     select id, 1, $3, 'noop', 0, 3, '{{"customer": 4711, "template": "welcome"}}' from given
 )
-insert into {schema}.finished (job, queue, project, status, epoch, attempt, max_attempts, crashes, worker, claimed_at, started_at,
+insert into {schema}.finished (job, queue, project, status, epoch, attempt, max_attempts, crashes,
+    worker, claimed_at, started_at,
     finished_at, result, error)
-select id, $3, 1, status, 1, 1, 3, 0, $6, at, at, at + interval '1 second', case when status = 3 then '{{"sent": true}}'::json end,
+select id, $3, 1, status, 1, 1, 3, 0, $6, at, at, at + interval '1 second',
+            case when status = 3 then '{{"sent": true}}'::json end,
     case when status = 4 then '{{"type": "ValueError", "message": "no such customer"}}'::json end
 from given
 """
@@ -118,17 +130,20 @@ class PostgresSite(Site):
     async def add_history(self, count: int, oldest_days: float, youngest_days: float) -> list[UUID]:
         now = await self.engine.now()
         for days in range(int(oldest_days) + 1, 0, -partitions.DAYS_AHEAD):
-            await partitions.make_ahead(self.made, now - timedelta(days=days))
+            await partitions.make_ahead(self.made.connections, now - timedelta(days=days))
         first, step = spread(count, oldest_days, youngest_days)
         connection = await asyncpg.connect(self.url, server_settings={"synchronous_commit": "off"})
         try:
             text = _ADD_HISTORY.format(schema=self.schema)
             for start in range(0, count, 50_000):
                 last = min(start + 50_000, count) - 1
-                await connection.execute(text, start, last, self.queue, first, step, self.incarnation)
+                await connection.execute(
+                    text, start, last, self.queue, first, step, self.incarnation
+                )
             failed = len(range(0, count, FAILED_EVERY))
             await connection.executemany(
-                f"insert into {self.schema}.tally_deltas (project, queue, status, count) values (1, $1, $2, $3)",
+                f"insert into {self.schema}.tally_deltas (project, queue, status, count) values "
+                f"(1, $1, $2, $3)",
                 [(self.queue, _SUCCEEDED, count - failed), (self.queue, _FAILED, failed)],
             )
             # As autovacuum would have left it, had the jobs come over days.
@@ -187,7 +202,7 @@ class PostgresGround(Ground):
             await connection.close()
 
 
-# --- SQLite ----------------------------------------------------------------------------------------------------------------------
+# --- SQLite ---------------------------------------------------------------------------------------
 
 
 class SqliteSite(Site):
@@ -216,14 +231,35 @@ class SqliteSite(Site):
         finally:
             connection.close()
 
-    def _add_slice(self, connection: sqlite3.Connection, numbers: range, first: int, step: float) -> None:
+    def _add_slice(
+        self, connection: sqlite3.Connection, numbers: range, first: int, step: float
+    ) -> None:
         jobs, finished = [], []
         for number in numbers:
-            identifier, at = history_id(first, step, number).to_bytes(16), int(first + step * number) * 1_000
-            error = None if number % FAILED_EVERY else '{"type":"ValueError","message":"no such customer"}'
+            identifier, at = (
+                history_id(first, step, number).to_bytes(16),
+                int(first + step * number) * 1_000,
+            )
+            error = (
+                None
+                if number % FAILED_EVERY
+                else '{"type":"ValueError","message":"no such customer"}'
+            )
             jobs.append((identifier, self.queue))
             status, result = (_FAILED, None) if error else (_SUCCEEDED, '{"sent":true}')
-            finished.append((self.queue, identifier, status, self.incarnation.bytes, at, at, at + 1_000_000, result, error))
+            finished.append(
+                (
+                    self.queue,
+                    identifier,
+                    status,
+                    self.incarnation.bytes,
+                    at,
+                    at,
+                    at + 1_000_000,
+                    result,
+                    error,
+                )
+            )
         connection.execute("begin immediate")
         connection.executemany(
             "insert into jobs (id, project, queue, job_type, priority, max_attempts, payload) "
@@ -231,8 +267,10 @@ class SqliteSite(Site):
             jobs,
         )
         connection.executemany(
-            "insert into finished (queue, job, project, status, epoch, attempt, max_attempts, crashes, worker, claimed_at, "
-            "started_at, finished_at, result, error) values (?, ?, 1, ?, 1, 1, 3, 0, ?, ?, ?, ?, ?, ?)",
+            "insert into finished (queue, job, project, status, epoch, attempt, max_attempts, "
+            "crashes, worker, claimed_at, "
+            "started_at, finished_at, result, error) values (?, ?, 1, ?, 1, 1, 3, 0, ?, ?, ?, "
+            "?, ?, ?)",
             finished,
         )
         connection.execute("commit")

@@ -1,4 +1,5 @@
-"""What calls cost with millions of finished jobs behind them, against the same calls on a store without."""
+"""What calls cost with millions of finished jobs behind them, against the same calls on a store
+without."""
 
 import statistics
 import time
@@ -11,16 +12,22 @@ from bench.report import Pairs, Report, Target
 from bench.sizes import Sizes
 from taskforge.domain.changes import Changed, RetryJob
 from taskforge.domain.job import Claimed, ErrorInfo, Inserted, JobStatus
-from taskforge.domain.outcome import Fail, Transition
+from taskforge.domain.outcome import ToFailed, Transition
 from taskforge.domain.query import JobFilter, Page
 
 LIMIT = 500
 CALLS = 20
 HISTORY_DAYS = (6.9, 0.1)
 AS_BEFORE, NEARLY = Target(ratio_at_most=1.1), Target(ratio_at_most=1.5)
-TARGETS = {"claim": AS_BEFORE, "finish": AS_BEFORE, "retry": NEARLY, "list of failed": NEARLY, "stats": NEARLY}
+TARGETS = {
+    "claim": AS_BEFORE,
+    "finish": AS_BEFORE,
+    "retry": NEARLY,
+    "list of failed": NEARLY,
+    "stats": NEARLY,
+}
 _FAILED = JobFilter(queue=load.QUEUE, statuses=(JobStatus.FAILED,))
-_FAIL = Fail(ErrorInfo("ValueError", "no such customer"), "no attempts left")
+_FAIL = ToFailed(ErrorInfo("ValueError", "no such customer"), "no attempts left")
 
 
 async def behind_history(ground: Ground, sizes: Sizes, report: Report) -> None:
@@ -30,7 +37,10 @@ async def behind_history(ground: Ground, sizes: Sizes, report: Report) -> None:
         await some_fail(full)
         started = time.monotonic()
         old = await full.add_history(sizes.history, *HISTORY_DAYS)
-        report.say(f"{ground.name}: wrote {sizes.history:,} finished jobs in {time.monotonic() - started:.1f} s")
+        report.say(
+            f"{ground.name}: wrote {sizes.history:,} finished jobs in "
+            f"{time.monotonic() - started:.1f} s"
+        )
         costs: dict[str, list[tuple[float, float]]] = {name: [] for name in TARGETS}
         for _ in range(sizes.rounds):
             await ground.analyse()
@@ -48,7 +58,9 @@ async def some_fail(site: Site) -> list[UUID]:
         return _FAIL
 
     answers = await site.engine.insert(load.PROJECT, load.plain_jobs())
-    await load.Drain(site.engine, site.incarnation, load.BATCH, enough=load.BATCH, verdict=fail).run(1)
+    await load.Drain(
+        site.engine, site.incarnation, load.BATCH, enough=load.BATCH, verdict=fail
+    ).run(1)
     return [answer.job for answer in answers if isinstance(answer, Inserted)]
 
 
@@ -68,7 +80,9 @@ async def costs_of(site: Site, count: int, failed: list[UUID]) -> dict[str, floa
         "claim": statistics.median(drain.claims) * 1_000,
         "finish": statistics.median(drain.finishes) * 1_000,
         "retry": await median_ms(retry),
-        "list of failed": await median_ms(lambda: engine.list_jobs([load.PROJECT], _FAILED, Page(limit=50))),
+        "list of failed": await median_ms(
+            lambda: engine.list_jobs([load.PROJECT], _FAILED, Page(limit=50))
+        ),
         "stats": await median_ms(lambda: engine.stats([load.PROJECT])),
     }
     # What was retried goes through once more, so that the next round finds the lanes empty.

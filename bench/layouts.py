@@ -1,7 +1,8 @@
-"""Three ways to lay out jobs on PostgreSQL, with the columns and indexes of the real schema and the same raw claim and finish.
+"""Three ways to lay out jobs on PostgreSQL, with the columns and indexes of the real schema and the
+same raw claim and finish.
 
-Nothing but the layout differs: no fence, no limits, no rollups, no events, no partitions; claims pinned to index and tid scans; two
-connections; a result kept for each job.
+Nothing but the layout differs: no fence, no limits, no rollups, no events, no partitions; claims
+pinned to index and tid scans; two connections; a result kept for each job.
 """
 
 import asyncio
@@ -14,24 +15,32 @@ import msgspec
 from bench.grounds import PINNED, PostgresGround
 from bench.report import Report
 from bench.sizes import Sizes
-from taskforge.storage.postgres.store import SESSION
+from taskforge.storage.postgres.connections import SESSION
 
 BATCH = 1_000
 LOOPS = 2
 
 # What each layout keeps of a job besides its facts, wherever it keeps it.
 _STATE = """
-    fence uuid, lane int not null, attempt int not null, crashes int not null, keyed boolean not null, turn bigint not null,
-    until timestamptz, skipped uuid[], worker uuid, batch bigint, cancel_requested boolean, claimed_at timestamptz,
-    timeout_at timestamptz, beat_by timestamptz, beat_seconds double precision, gate int, started_at timestamptz,
+    fence uuid, lane int not null, attempt int not null, crashes int not null, keyed boolean not
+        null, turn bigint not null,
+    until timestamptz, skipped uuid[], worker uuid, batch bigint, cancel_requested boolean,
+        claimed_at timestamptz,
+    timeout_at timestamptz, beat_by timestamptz, beat_seconds double precision, gate int, started_at
+        timestamptz,
     heartbeat_at timestamptz, progress real, message text
 """
 _END = "epoch int, finished_at timestamptz, result json, error json, reason text"
 _IDS = "(lpad(to_hex(i), 12, '0') || '70008' || lpad(to_hex(i), 9, '0') || '000001')::uuid"
 _NAMES = "id, project, queue, job_type, priority, max_attempts, payload"
-_SOURCE = f"""select {_IDS} as id, 1 as project, 1 as queue, 'noop'::text as job_type, 0::smallint as priority, 3 as max_attempts,
-    '{{"customer": 4711, "template": "welcome"}}'::json as payload, i from generate_series($1::bigint, $2::bigint) as i"""
-_HEAD = "where lane = 1 and turn > 0 and (skipped is null) order by turn limit $1 for update skip locked"
+_SOURCE = f"""select {_IDS} as id, 1 as project, 1 as queue, 'noop'::text as job_type,
+    0::smallint as priority, 3 as max_attempts,
+    '{{"customer": 4711, "template": "welcome"}}'::json as payload, i
+    from generate_series($1::bigint, $2::bigint) as i"""
+_HEAD = (
+    "where lane = 1 and turn > 0 and (skipped is null) order by turn limit $1 for update "
+    "skip locked"
+)
 
 
 class Layout(msgspec.Struct, frozen=True):
@@ -40,7 +49,8 @@ class Layout(msgspec.Struct, frozen=True):
     fill: str
     claim: str
     finish: str  # $1 ids, $2 results
-    # An update must look its rows up one by one: as a hash join it reads the whole table. What a delete returned must be hashed.
+    # An update must look its rows up one by one: as a hash join it reads the whole table. What a
+    # delete returned must be hashed.
     nests: str = "off"
 
 
@@ -48,7 +58,8 @@ LAYOUTS = (
     Layout(
         "one table, claim and finish are updates",
         f"""
-        create table layout.jobs (like {{schema}}.jobs including defaults, status smallint not null, {_STATE}, {_END})
+        create table layout.jobs (like {{schema}}.jobs including defaults, status smallint not null,
+            {_STATE}, {_END})
             with (fillfactor = 70);
         alter table layout.jobs add primary key (id);
         create index on layout.jobs (queue, id);
@@ -57,12 +68,16 @@ LAYOUTS = (
         """,
         f"""insert into layout.jobs ({_NAMES}, status, fence, lane, attempt, crashes, keyed, turn)
             select {_NAMES}, 0, id, 1, 0, 0, false, i from ({_SOURCE}) j""",
-        f"""update layout.jobs set status = 2, attempt = attempt + 1, worker = id, batch = 1, claimed_at = now(),
+        f"""update layout.jobs set status = 2, attempt = attempt + 1,
+            worker = id, batch = 1, claimed_at = now(),
                 timeout_at = now() + interval '5 minutes'
-            where ctid = any (array(select ctid from layout.jobs {_HEAD.replace("where", "where status = 0 and")}))
+            where ctid = any (array(select ctid from layout.jobs
+            {_HEAD.replace("where", "where status = 0 and")}))
             returning id, payload, attempt""",
-        """update layout.jobs j set status = 3, epoch = 1, started_at = now(), finished_at = now(), result = i.result::json
-            from unnest($1::uuid[], $2::text[]) as i (id, result) where j.id = i.id and j.status = 2""",
+        """update layout.jobs j set status = 3, epoch = 1, started_at = now(),
+            finished_at = now(), result = i.result::json
+            from unnest($1::uuid[], $2::text[]) as i (id, result) where j.id = i.id and j.status =
+                2""",
         nests="on",
     ),
     Layout(
@@ -75,31 +90,40 @@ LAYOUTS = (
         """,
         f"""with given as materialized ({_SOURCE}),
             facts as (insert into layout.jobs ({_NAMES}) select {_NAMES} from given)
-            insert into layout.ready (fence, job, project, lane, attempt, max_attempts, crashes, keyed, turn)
+            insert into layout.ready (fence, job, project, lane, attempt, max_attempts, crashes,
+                keyed, turn)
             select id, id, project, 1, 0, max_attempts, 0, false, i from given""",
         f"""with moved as (
-                delete from layout.ready where ctid = any (array(select ctid from layout.ready {_HEAD})) returning *
+                delete from layout.ready where ctid = any (array(select ctid from layout.ready
+                    {_HEAD})) returning *
             ),
             placed as (
-                insert into layout.running (fence, job, project, lane, queue, worker, attempt, max_attempts, crashes, keyed, turn,
+                insert into layout.running (fence, job, project, lane, queue, worker, attempt,
+                    max_attempts, crashes, keyed, turn,
                     batch, claimed_at, timeout_at, timeout_seconds)
-                select fence, job, project, lane, 1, job, attempt + 1, max_attempts, crashes, keyed, turn, 1, now(),
+                select fence, job, project, lane, 1, job, attempt + 1, max_attempts, crashes, keyed,
+                    turn, 1, now(),
                     now() + interval '5 minutes', 300
                 from moved
             )
             select m.job, j.payload, m.attempt + 1
-            from moved m cross join lateral (select payload from layout.jobs where id = m.job limit 1) j""",
+            from moved m cross join lateral (select payload from layout.jobs where id = m.job limit
+                1) j""",
         """with gone as (delete from layout.running where fence = any ($1::uuid[]) returning *)
-            insert into layout.finished (job, queue, project, status, epoch, attempt, max_attempts, crashes, worker, claimed_at,
+            insert into layout.finished (job, queue, project, status, epoch, attempt, max_attempts,
+                crashes, worker, claimed_at,
                 started_at, finished_at, result)
-            select g.job, 1, g.project, 3, 1, g.attempt, g.max_attempts, g.crashes, g.worker, g.claimed_at, now(), now(),
+            select g.job, 1, g.project, 3, 1, g.attempt, g.max_attempts, g.crashes, g.worker,
+                g.claimed_at, now(), now(),
                 i.result::json
-            from gone g join unnest($1::uuid[], $2::text[]) as i (fence, result) on i.fence = g.fence""",
+            from gone g join unnest($1::uuid[], $2::text[]) as i (fence, result) on i.fence =
+                g.fence""",
     ),
     Layout(
         "whole row hot, deleted and appended to history",
         f"""
-        create table layout.hot (like {{schema}}.jobs including defaults, status smallint not null, {_STATE})
+        create table layout.hot (like {{schema}}.jobs including defaults, status smallint not null,
+            {_STATE})
             with (fillfactor = 70);
         alter table layout.hot add primary key (id);
         create index on layout.hot (queue, id);
@@ -111,9 +135,11 @@ LAYOUTS = (
         """,
         f"""insert into layout.hot ({_NAMES}, status, fence, lane, attempt, crashes, keyed, turn)
             select {_NAMES}, 0, id, 1, 0, 0, false, i from ({_SOURCE}) j""",
-        f"""update layout.hot set status = 2, attempt = attempt + 1, worker = id, batch = 1, claimed_at = now(),
+        f"""update layout.hot set status = 2, attempt = attempt + 1,
+            worker = id, batch = 1, claimed_at = now(),
                 timeout_at = now() + interval '5 minutes'
-            where ctid = any (array(select ctid from layout.hot {_HEAD.replace("where", "where status = 0 and")}))
+            where ctid = any (array(select ctid from layout.hot
+            {_HEAD.replace("where", "where status = 0 and")}))
             returning id, payload, attempt""",
         """with gone as (delete from layout.hot where id = any ($1::uuid[]) returning *)
             insert into layout.history
@@ -130,18 +156,31 @@ async def compare(ground: PostgresGround, sizes: Sizes, report: Report) -> None:
             for layout in LAYOUTS:
                 found[layout.name].append(await measure(ground, layout, site.schema, sizes.layouts))
                 fill, rate, wal = found[layout.name][-1]
-                report.say(f"layout: {layout.name}: insert {fill:,.0f}/s, claim + finish {rate:,.0f}/s, {wal:,.0f} B of WAL a job")
+                report.say(
+                    f"layout: {layout.name}: insert {fill:,.0f}/s, claim + finish {rate:,.0f}/s, "
+                    f"{wal:,.0f} B of WAL a job"
+                )
     rows: list[dict[str, Any]] = []
     for name, runs in found.items():
         fill, rate, wal = (sorted(values)[len(values) // 2] for values in zip(*runs, strict=True))
-        rows.append({"layout": name, "insert/s": fill, "claim + finish/s": rate, "WAL bytes a job": wal})
-    report.table(f"postgres, layouts, {sizes.layouts:,} jobs in batches of {BATCH:,}, {LOOPS} connections", rows)
+        rows.append(
+            {"layout": name, "insert/s": fill, "claim + finish/s": rate, "WAL bytes a job": wal}
+        )
+    report.table(
+        f"postgres, layouts, {sizes.layouts:,} jobs in batches of {BATCH:,}, {LOOPS} connections",
+        rows,
+    )
 
 
-async def measure(ground: PostgresGround, layout: Layout, schema: str, count: int) -> tuple[float, float, float]:
-    """Inserts a second, claimed and finished jobs a second, and bytes of write-ahead log for each of the latter."""
+async def measure(
+    ground: PostgresGround, layout: Layout, schema: str, count: int
+) -> tuple[float, float, float]:
+    """Inserts a second, claimed and finished jobs a second, and bytes of write-ahead log for each
+    of the latter."""
     session = SESSION | PINNED | {"enable_nestloop": layout.nests}
-    connections = [await asyncpg.connect(ground.server.url(), server_settings=session) for _ in range(LOOPS)]
+    connections = [
+        await asyncpg.connect(ground.server.url(), server_settings=session) for _ in range(LOOPS)
+    ]
     try:
         first = connections[0]
         await first.execute("create schema layout;" + layout.tables.format(schema=schema))
@@ -155,7 +194,9 @@ async def measure(ground: PostgresGround, layout: Layout, schema: str, count: in
         started = time.perf_counter()
         done = sum(await asyncio.gather(*(drain(connection, layout) for connection in connections)))
         took = time.perf_counter() - started
-        wal = await first.fetchval("select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), $1)", before)
+        wal = await first.fetchval(
+            "select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), $1)", before
+        )
         assert done == count, f"{done} of {count} jobs came through"
         return fill, count / took, float(wal) / count
     finally:
@@ -167,6 +208,8 @@ async def measure(ground: PostgresGround, layout: Layout, schema: str, count: in
 async def drain(connection: asyncpg.Connection, layout: Layout) -> int:
     done = 0
     while rows := await connection.fetch(layout.claim, BATCH):
-        status = await connection.execute(layout.finish, [row[0] for row in rows], ['{"sent":true}'] * len(rows))
+        status = await connection.execute(
+            layout.finish, [row[0] for row in rows], ['{"sent":true}'] * len(rows)
+        )
         done += int(status.rsplit(" ", 1)[1])
     return done

@@ -1,4 +1,5 @@
-"""Who takes part in `bench.drain`: each contender at the settings at which it is quickest, on stores that are shared."""
+"""Who takes part in `bench.drain`: each contender at the settings at which it is quickest, on
+stores that are shared."""
 
 import sys
 from collections.abc import Awaitable, Callable
@@ -12,9 +13,13 @@ from bench.served import Served
 from bench.stores import PostgresStore, RedisStore, SqliteStore
 
 PEERS = ("graphile", "pgqueuer", "celery", "huey", "taskiq")
-# A claim may bring as many jobs as there are slots, and handlers that do nothing wait for nothing but their next claim.
+# A claim may bring as many jobs as there are slots, and handlers that do nothing wait for nothing
+# but their next claim.
 SLOTS = 1_000
-OURS_UNFINISHED = "select (select count(*) from {0}ready) + (select count(*) from {0}waiting) + (select count(*) from {0}running)"
+OURS_UNFINISHED = (
+    "select (select count(*) from {0}ready) + (select count(*) from {0}waiting) + "
+    "(select count(*) from {0}running)"
+)
 
 
 class Lineup:
@@ -102,7 +107,8 @@ class Lineup:
             client=(sys.executable, "-m", "bench.peers.mixed"),
             worker=_worker("mixed"),
             unfinished=OURS_UNFINISHED.format("taskforge."),
-            # A quarter of all slots of both processes: a fifth of the jobs are in that queue, so it binds now and then.
+            # A quarter of all slots of both processes: a fifth of the jobs are in that queue, so it
+            # binds now and then.
             environment={"BENCH_LIMIT": str(SLOTS // 2)},
         )
 
@@ -176,7 +182,9 @@ class Lineup:
 
     async def _taskiq(self) -> Contender:
         python = str(await installing.python_of("taskiq"))
-        command = "-m taskiq worker bench.peers.taskiq:broker --log-level ERROR --no-parse --workers 1"
+        command = (
+            "-m taskiq worker bench.peers.taskiq:broker --log-level ERROR --no-parse --workers 1"
+        )
         return Contender(
             name="taskiq",
             store=await self.redis(),
@@ -206,4 +214,12 @@ class Lineup:
 
 
 def _worker(app: str) -> tuple[str, ...]:
-    return (sys.executable, "-m", "taskforge.cli", "worker", f"{tally.__package__}.{app}:forge", "--slots", str(SLOTS))
+    return (
+        sys.executable,
+        "-m",
+        "taskforge.cli",
+        "worker",
+        f"{tally.__package__}.{app}:forge",
+        "--slots",
+        str(SLOTS),
+    )

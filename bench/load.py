@@ -7,11 +7,12 @@ from uuid import UUID
 
 import msgspec
 
+from taskforge.domain.claim import Claim
 from taskforge.domain.job import Claimed, NewJob, new_job
-from taskforge.domain.outcome import Finish, Succeed, Transition
+from taskforge.domain.outcome import Finish, ToSucceeded, Transition
 from taskforge.domain.queue import CreateQueue, QueueSettings
 from taskforge.domain.worker import NewWorker
-from taskforge.storage.engine import Claim, Engine
+from taskforge.ports.engine import Engine
 
 PROJECT = 1
 QUEUE = "default"
@@ -20,7 +21,7 @@ RESULT = b'{"sent":true}'
 BATCH = 1_000
 STUCK_SECONDS = 20.0
 
-_SUCCEED = Succeed(RESULT)
+_SUCCEED = ToSucceeded(RESULT)
 Verdict = Callable[[Claimed], Transition]
 
 
@@ -33,12 +34,22 @@ def plain_jobs(count: int = BATCH, job_type: str = "noop", queue: str = QUEUE) -
     return [new_job(queue, job_type, PAYLOAD)] * count
 
 
-async def make_queue(engine: Engine, name: str = QUEUE, settings: QueueSettings | None = None) -> int:
-    return (await engine.change_queue(PROJECT, CreateQueue(name=name, settings=settings or QueueSettings()))).number
+async def make_queue(
+    engine: Engine, name: str = QUEUE, settings: QueueSettings | None = None
+) -> int:
+    return (
+        await engine.change_queue(
+            PROJECT, CreateQueue(name=name, settings=settings or QueueSettings())
+        )
+    ).number
 
 
 async def make_worker(engine: Engine, types: tuple[str, ...] = ("noop",)) -> UUID:
-    return (await engine.register(PROJECT, NewWorker(name="bench", types=types, max_concurrent_jobs=1_000), 7_200)).incarnation
+    return (
+        await engine.register(
+            PROJECT, NewWorker(name="bench", types=types, max_concurrent_jobs=1_000), 7_200
+        )
+    ).incarnation
 
 
 async def fill(engine: Engine, count: int, jobs: Sequence[NewJob]) -> float:
@@ -63,7 +74,8 @@ async def singles(engine: Engine, count: int, callers: int) -> float:
 
 
 class Drain(msgspec.Struct):
-    """Claims and finishes until `enough` transitions were applied, or `until` (of `time.perf_counter`) has come."""
+    """Claims and finishes until `enough` transitions were applied, or `until` (of
+    `time.perf_counter`) has come."""
 
     engine: Engine
     incarnation: UUID
@@ -84,7 +96,8 @@ class Drain(msgspec.Struct):
         return self.done / self.seconds
 
     async def run(self, loops: int) -> "Drain":
-        """`loops` at once, each of them claim, finish, claim; 0: one that finishes and claims in one call."""
+        """`loops` at once, each of them claim, finish, claim; 0: one that finishes and claims in
+        one call."""
         self._progress = started = time.perf_counter()
         await asyncio.gather(*([self._loop() for _ in range(loops)] or [self._turns()]))
         self.seconds = time.perf_counter() - started
@@ -115,7 +128,9 @@ class Drain(msgspec.Struct):
             if self.refill:
                 await self.engine.insert(PROJECT, self.refill)
             # Side by side: on SQLite the two share a commit.
-            lost, claimed = await asyncio.gather(self.engine.finish(finishes), self.engine.claim(claim))
+            lost, claimed = await asyncio.gather(
+                self.engine.finish(finishes), self.engine.claim(claim)
+            )
             self._count(len(finishes), len(lost))
             if not claimed and not finishes:
                 await asyncio.sleep(0.001)
@@ -136,5 +151,8 @@ class Drain(msgspec.Struct):
     def _goes_on(self, in_hand: int = 0) -> bool:
         now = time.perf_counter()
         if now - self._progress > STUCK_SECONDS:
-            raise RuntimeError(f"no job came for {STUCK_SECONDS:.0f} s, {self.done:,} of {self.enough:,.0f} are done")
+            raise RuntimeError(
+                f"no job came for {STUCK_SECONDS:.0f} s, {self.done:,} of {self.enough:,.0f} "
+                f"are done"
+            )
         return self.done + in_hand < self.enough and now < self.until

@@ -1,7 +1,8 @@
-"""The pool benchmark: `python -m bench.pool`. What a job that does nothing costs, beside the ways to do without a pool; and whether
-memory stays flat.
+"""The pool benchmark: `python -m bench.pool`. What a job that does nothing costs, beside the ways
+to do without a pool; and whether memory stays flat.
 
-Costs are processor time per job, measured in turns within one process, so that a busy machine slows all of them alike.
+Costs are processor time per job, measured in turns within one process, so that a busy machine slows
+all of them alike.
 """
 
 import argparse
@@ -49,7 +50,8 @@ async def task_group(jobs: int) -> None:
 
 
 async def task_group_at_once(jobs: int) -> None:
-    """The shorter idiom: all tasks at once, each waits for the semaphore. Memory grows with the number of jobs."""
+    """The shorter idiom: all tasks at once, each waits for the semaphore. Memory grows with the
+    number of jobs."""
     slots = asyncio.Semaphore(SIZE)
 
     async def one(value: int) -> None:
@@ -135,7 +137,9 @@ async def beside_the_bare_way(jobs: int, rounds: int, report: Report) -> None:
                     against=BASE,
                     base=statistics.median(costs[BASE]),
                     ours=statistics.median(costs[name]),
-                    ratio=statistics.median(ours / base for base, ours in zip(costs[BASE], costs[name], strict=True)),
+                    ratio=statistics.median(
+                        ours / base for base, ours in zip(costs[BASE], costs[name], strict=True)
+                    ),
                     unit="µs",
                     target=TARGET if name in OURS else None,
                     pairs=tuple(zip(costs[BASE], costs[name], strict=True)),
@@ -170,17 +174,28 @@ async def flat(jobs: int, report: Report) -> bool:
                     }
                 )
     tracemalloc.stop()
-    report.table(f"Memory: {jobs:,} jobs through a pool of {SIZE} with a buffer of {BUFFER:,} (slowed by watching)", rows)
+    report.table(
+        f"Memory: {jobs:,} jobs through a pool of {SIZE} with a buffer of {BUFFER:,} (slowed by "
+        f"watching)",
+        rows,
+    )
     is_flat = sizes[-1] < 1.1 * sizes[0] + 64 * 1024
     verdict = "[green]flat[/green]" if is_flat else "[red]grows[/red]"
-    report.say(f"memory: {sizes[0] / 1024:,.0f} KiB after a tenth, {sizes[-1] / 1024:,.0f} KiB at the end: {verdict}")
+    report.say(
+        f"memory: {sizes[0] / 1024:,.0f} KiB after a tenth, {sizes[-1] / 1024:,.0f} KiB at the "
+        f"end: {verdict}"
+    )
     return is_flat
 
 
 def arguments(given: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.pool", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="short form for CI; fails only on a collapse")
-    parser.add_argument("--scale", type=float, default=1.0, help="times all sizes, to try the benchmark itself out")
+    parser.add_argument(
+        "--quick", action="store_true", help="short form for CI; fails only on a collapse"
+    )
+    parser.add_argument(
+        "--scale", type=float, default=1.0, help="times all sizes, to try the benchmark itself out"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
     return parser.parse_args(given)
 
@@ -194,7 +209,10 @@ async def measure(given: argparse.Namespace, report: Report) -> bool:
 def main() -> int:
     given = arguments()
     report = Report(Console(width=None if sys.stdout.isatty() else 140))
-    report.say(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; processor time is measured, which other work moves little")
+    report.say(
+        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; processor time is measured, "
+        f"which other work moves little"
+    )
     is_flat = asyncio.run(measure(given, report))
     report.show()
     if given.json:

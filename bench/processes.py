@@ -1,4 +1,5 @@
-"""Processes that a benchmark starts: each leads a group of its own and ends, with all below it, whatever happens here."""
+"""Processes that a benchmark starts: each leads a group of its own and ends, with all below it,
+whatever happens here."""
 
 import asyncio
 import contextlib
@@ -8,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from taskforge.worker.parent import die_with_parent
+from taskforge.worker.processes.process_watch import die_with_parent
 
 STOP_SECONDS = 5.0
 ROOT = Path(__file__).resolve().parent.parent
@@ -18,7 +19,9 @@ class Failed(Exception):
     """A contender could not be installed, or did not do what it was told."""
 
 
-async def start(command: Sequence[str], environment: Mapping[str, str], log: Path) -> asyncio.subprocess.Process:
+async def start(
+    command: Sequence[str], environment: Mapping[str, str], log: Path
+) -> asyncio.subprocess.Process:
     with log.open("ab") as output:
         return await asyncio.create_subprocess_exec(
             *command,
@@ -33,7 +36,8 @@ async def start(command: Sequence[str], environment: Mapping[str, str], log: Pat
 
 
 async def end(processes: Sequence[asyncio.subprocess.Process]) -> None:
-    """In order first, by force after a few seconds; what a process left behind in its group goes too."""
+    """In order first, by force after a few seconds; what a process left behind in its group goes
+    too."""
     for process in processes:
         if process.returncode is None:
             _signal(process, signal.SIGTERM)
@@ -66,8 +70,11 @@ async def running(
         await end(processes)
 
 
-async def output(command: Sequence[str], environment: Mapping[str, str], seconds: float, folder: Path) -> str:
-    """What a command printed. Raises `Failed` with the end of that when it does not succeed in time."""
+async def output(
+    command: Sequence[str], environment: Mapping[str, str], seconds: float, folder: Path
+) -> str:
+    """What a command printed. Raises `Failed` with the end of that when it does not succeed in
+    time."""
     log = folder / "output"
     log.unlink(missing_ok=True)
     async with running([command], environment, log) as (process,):

@@ -8,8 +8,8 @@ from bench import load
 from bench.grounds import Ground, Site
 from bench.report import Report, Row, Target, percentile
 from bench.sizes import Sizes
-from taskforge.domain.outcome import Finish, Succeed
-from taskforge.storage.engine import Claim
+from taskforge.domain.claim import Claim
+from taskforge.domain.outcome import Finish, ToSucceeded
 
 KEPT_DAYS = 30.0
 OLD_DAYS = (60.0, 31.0)
@@ -36,12 +36,22 @@ async def pruning(ground: Ground, sizes: Sizes, report: Report) -> None:
         finally:
             stop.set()
         took, beside = time.monotonic() - started, await writer
-    report.say(f"{ground.name}: pruned {pruned:,} jobs in {took:.1f} s, {pruned / took:,.0f}/s, beside {len(beside):,} writes")
+    report.say(
+        f"{ground.name}: pruned {pruned:,} jobs in {took:.1f} s, {pruned / took:,.0f}/s, beside "
+        f"{len(beside):,} writes"
+    )
     for share, name, target in ((0.5, "p50", None), (0.99, "p99", STALL), (1.0, "longest", None)):
         base, ours = (percentile(times, share) * 1_000 for times in (alone, beside))
         what = f"a write while {pruned:,} jobs are pruned, {name}"
         row = Row(
-            engine=ground.name, what=what, against="no pruning", base=base, ours=ours, ratio=ours / base, unit="ms", target=target
+            engine=ground.name,
+            what=what,
+            against="no pruning",
+            base=base,
+            ours=ours,
+            ratio=ours / base,
+            unit="ms",
+            target=target,
         )
         report.add(row)
 
@@ -67,7 +77,9 @@ async def write(site: Site, stop: asyncio.Event) -> list[float]:
         times.append(time.perf_counter())
         claimed = await engine.claim(claim)
         times.append(time.perf_counter())
-        lost = await engine.finish([Finish(job.fence, Succeed(load.RESULT), 0.001) for job in claimed])
+        lost = await engine.finish(
+            [Finish(job.fence, ToSucceeded(load.RESULT), 0.001) for job in claimed]
+        )
         times.append(time.perf_counter())
         assert not lost, lost
         took += [end - start for start, end in itertools.pairwise(times)]

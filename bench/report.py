@@ -71,19 +71,28 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_collapsed(self) -> bool:
-        """Missed by more than a shared machine can explain: twice over, and where a rate would do too, that as well."""
+        """Missed by more than a shared machine can explain: twice over, and where a rate would do
+        too, that as well."""
         target, ratio = self.target, self.ratio
         if target is None or ratio is None or self.is_met:
             return False
         if target.ratio_at_least is not None:
-            return ratio < target.ratio_at_least / 2 and self.ours < (target.rate_at_least or float("inf")) / 2
+            return (
+                ratio < target.ratio_at_least / 2
+                and self.ours < (target.rate_at_least or float("inf")) / 2
+            )
         return target.ratio_at_most is not None and ratio > target.ratio_at_most * 2
 
     def fails(self, *, quick: bool) -> bool:
-        """A rate alone never fails a run: absolute figures move by a quarter from one run to the next."""
+        """A rate alone never fails a run: absolute figures move by a quarter from one run to the
+        next."""
         if quick:
             return self.is_collapsed
-        return not self.is_met and self.target is not None and (self.target.has_ratio or self.target.ms_at_most is not None)
+        return (
+            not self.is_met
+            and self.target is not None
+            and (self.target.has_ratio or self.target.ms_at_most is not None)
+        )
 
 
 class Pairs(msgspec.Struct, frozen=True):
@@ -104,7 +113,9 @@ class Pairs(msgspec.Struct, frozen=True):
         return statistics.median(ours for _, ours in self.values)
 
 
-async def in_turns(rounds: int, base: Callable[[], Awaitable[float]], ours: Callable[[], Awaitable[float]]) -> Pairs:
+async def in_turns(
+    rounds: int, base: Callable[[], Awaitable[float]], ours: Callable[[], Awaitable[float]]
+) -> Pairs:
     return Pairs(tuple([(await base(), await ours()) for _ in range(rounds)]))
 
 
@@ -117,14 +128,25 @@ class Report:
         self._load_before = os.getloadavg()
 
     def say(self, text: str) -> None:
-        self.console.print(f"[dim]{time.monotonic() - self._started:6.1f} s[/dim]  {text}", highlight=False)
+        self.console.print(
+            f"[dim]{time.monotonic() - self._started:6.1f} s[/dim]  {text}", highlight=False
+        )
 
     def add(self, row: Row) -> None:
         self.rows.append(row)
-        self.say(f"{row.engine}: {row.what}: {_figure(row.base, row.unit)} → {_figure(row.ours, row.unit)} {_ratio(row)}")
+        self.say(
+            f"{row.engine}: {row.what}: {_figure(row.base, row.unit)} → "
+            f"{_figure(row.ours, row.unit)} {_ratio(row)}"
+        )
 
     def pairs(
-        self, engine: str, what: str, against: str, pairs: Pairs, target: Target | None = None, unit: Unit = "jobs/s"
+        self,
+        engine: str,
+        what: str,
+        against: str,
+        pairs: Pairs,
+        target: Target | None = None,
+        unit: Unit = "jobs/s",
     ) -> None:
         self.add(
             Row(
@@ -148,19 +170,38 @@ class Report:
         for engine in dict.fromkeys(row.engine for row in self.rows):
             shown = Table(title=engine, title_justify="left", title_style="bold")
             for name in ("what", "against", "base", "ours", "ratio", "target", ""):
-                shown.add_column(name, justify="right" if name in {"base", "ours", "ratio"} else "left")
+                shown.add_column(
+                    name, justify="right" if name in {"base", "ours", "ratio"} else "left"
+                )
             for row in self.rows:
                 if row.engine == engine:
-                    mark = "" if row.target is None else "[green]ok[/green]" if row.is_met else "[red]short[/red]"
-                    figures = (_figure(row.base, row.unit), _figure(row.ours, row.unit), _ratio(row))
+                    mark = (
+                        ""
+                        if row.target is None
+                        else "[green]ok[/green]"
+                        if row.is_met
+                        else "[red]short[/red]"
+                    )
+                    figures = (
+                        _figure(row.base, row.unit),
+                        _figure(row.ours, row.unit),
+                        _ratio(row),
+                    )
                     shown.add_row(row.what, row.against, *figures, str(row.target or ""), mark)
             self.console.print(shown)
         for title, rows in self.tables.items():
             shown = Table(title=title, title_justify="left", title_style="bold")
             for name in rows[0]:
-                shown.add_column(name, justify="left" if isinstance(rows[0][name], str) else "right")
+                shown.add_column(
+                    name, justify="left" if isinstance(rows[0][name], str) else "right"
+                )
             for values in rows:
-                shown.add_row(*(value if isinstance(value, str) else f"{value:,.0f}" for value in values.values()))
+                shown.add_row(
+                    *(
+                        value if isinstance(value, str) else f"{value:,.0f}"
+                        for value in values.values()
+                    )
+                )
             self.console.print(shown)
 
     def save(self, file: Path, arguments: dict[str, Any]) -> None:

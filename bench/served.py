@@ -14,12 +14,23 @@ from bench.processes import Failed, tail
 
 
 class Served(Contender, frozen=True, kw_only=True):
-    """The driver enqueues straight into the store; a server of one process stands between it and the workers."""
+    """The driver enqueues straight into the store; a server of one process stands between it and
+    the workers."""
 
     @asynccontextmanager
     async def working(self, count: int, folder: Path) -> AsyncIterator[None]:
         direct, log = self._environment(folder), folder / "server"
-        command = [sys.executable, "-m", "taskforge.cli", "server", "--json", "--port", "0", "--url", direct["BENCH_URL"]]
+        command = [
+            sys.executable,
+            "-m",
+            "taskforge.cli",
+            "server",
+            "--json",
+            "--port",
+            "0",
+            "--url",
+            direct["BENCH_URL"],
+        ]
         async with processes.running([command], {}, log):
             told = await _told(log)
             behind = direct | {"BENCH_URL": told["address"], "TASKFORGE_TOKEN": told["api_key"]}

@@ -1,4 +1,5 @@
-"""How much each measurement does: the full form, the quick one for CI, and either of them scaled."""
+"""How much each measurement does: the full form, the quick one for CI, and either of them
+scaled."""
 
 import msgspec
 
@@ -28,7 +29,9 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
         values = msgspec.structs.asdict(self)
         for name in set(values) - {"rounds"}:
             scaled = values[name] * scale
-            values[name] = scaled if name.endswith("_seconds") else max(1_000, round(scaled / 1_000) * 1_000)
+            values[name] = (
+                scaled if name.endswith("_seconds") else max(1_000, round(scaled / 1_000) * 1_000)
+            )
         return Sizes(**values)
 
 

@@ -1,8 +1,9 @@
-"""PostgreSQL while an idle transaction somewhere holds a snapshot: nothing that is deleted can be cleaned away.
+"""PostgreSQL while an idle transaction somewhere holds a snapshot: nothing that is deleted can be
+cleaned away.
 
-Minutes pass between before and after, in which the machine may become slower or faster by itself. So each slice of load is
-set between short ones on a control database of the same server, whose dead rows the snapshot does not keep, and only the ratio
-of the two is compared.
+Minutes pass between before and after, in which the machine may become slower or faster by itself.
+So each slice of load is set between short ones on a control database of the same server, whose dead
+rows the snapshot does not keep, and only the ratio of the two is compared.
 """
 
 import asyncio
@@ -43,7 +44,9 @@ class Course:
         rate = await self._load(self._held, seconds)
         self._last = await self._load(self._control, self._sizes.control_seconds)
         made = Slice(rate, (before + self._last) / 2)
-        self._report.say(f"postgres: {note}: {made.rate:,.0f}/s, control {made.control:,.0f}/s, {made.ratio:.2f}")
+        self._report.say(
+            f"postgres: {note}: {made.rate:,.0f}/s, control {made.control:,.0f}/s, {made.ratio:.2f}"
+        )
         return made
 
     async def slices(self, note: str, seconds: float) -> list[Slice]:
@@ -53,7 +56,13 @@ class Course:
 
     async def _load(self, site: Site, seconds: float) -> float:
         """Each claim is preceded by an insert of as many, so the backlog stays."""
-        drain = load.Drain(site.engine, site.incarnation, LIMIT, until=time.perf_counter() + seconds, refill=load.plain_jobs(LIMIT))
+        drain = load.Drain(
+            site.engine,
+            site.incarnation,
+            LIMIT,
+            until=time.perf_counter() + seconds,
+            refill=load.plain_jobs(LIMIT),
+        )
         return (await drain.run(PostgresGround.loops)).rate
 
 
@@ -69,14 +78,30 @@ async def held_snapshot(ground: PostgresGround, sizes: Sizes, report: Report) ->
         usual = statistics.median(one.ratio for one in before)
         holder = await asyncpg.connect(ground.server.url())
         try:
-            await holder.execute("begin isolation level repeatable read; select count(*) from pg_class")
+            await holder.execute(
+                "begin isolation level repeatable read; select count(*) from pg_class"
+            )
             under = await course.slices("snapshot held", sizes.held_seconds)
         finally:
             await holder.close()
         # The last third: the longer it is held, the more lies in the way.
-        _add(report, f"snapshot held {sizes.held_seconds:.0f} s", before, under[-max(1, len(under) // 3) :], usual, HELD)
+        _add(
+            report,
+            f"snapshot held {sizes.held_seconds:.0f} s",
+            before,
+            under[-max(1, len(under) // 3) :],
+            usual,
+            HELD,
+        )
         after = await recover(course, usual, sizes)
-        _add(report, f"within {sizes.release_seconds:.0f} s of its release", before, after, usual, RELEASED)
+        _add(
+            report,
+            f"within {sizes.release_seconds:.0f} s of its release",
+            before,
+            after,
+            usual,
+            RELEASED,
+        )
 
 
 async def recover(course: Course, usual: float, sizes: Sizes) -> list[Slice]:
@@ -90,7 +115,9 @@ async def recover(course: Course, usual: float, sizes: Sizes) -> list[Slice]:
     return [best]
 
 
-def _add(report: Report, what: str, before: list[Slice], now: list[Slice], usual: float, target: Target) -> None:
+def _add(
+    report: Report, what: str, before: list[Slice], now: list[Slice], usual: float, target: Target
+) -> None:
     report.add(
         Row(
             engine="postgres",

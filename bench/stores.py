@@ -1,4 +1,5 @@
-"""Where contenders keep their jobs: the same PostgreSQL server for all of them, a private Redis, a file of SQLite."""
+"""Where contenders keep their jobs: the same PostgreSQL server for all of them, a private Redis, a
+file of SQLite."""
 
 import asyncio
 import contextlib
@@ -18,7 +19,8 @@ READY_SECONDS = 10.0
 
 
 class Store(ABC):
-    """Emptied before each run. `ask` counts what is not finished yet, by whatever statement the contender's layout needs."""
+    """Emptied before each run. `ask` counts what is not finished yet, by whatever statement the
+    contender's layout needs."""
 
     url: str
 
@@ -96,8 +98,17 @@ class RedisStore(Store):
         folder = Path(tempfile.mkdtemp(prefix="taskforge-"))
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = probe.getsockname()[1]
-        options = {"port": str(port), "bind": "127.0.0.1", "dir": str(folder), "appendonly": "yes", "appendfsync": "everysec"}
-        command = [program, *(word for name, value in options.items() for word in (f"--{name}", value))]
+        options = {
+            "port": str(port),
+            "bind": "127.0.0.1",
+            "dir": str(folder),
+            "appendonly": "yes",
+            "appendfsync": "everysec",
+        }
+        command = [
+            program,
+            *(word for name, value in options.items() for word in (f"--{name}", value)),
+        ]
         store = cls(folder, await processes.start(command, {}, folder / "log"), port)
         try:
             async with asyncio.timeout(READY_SECONDS):
@@ -115,7 +126,8 @@ class RedisStore(Store):
             return False
 
     async def _command(self, text: str) -> list[str]:
-        """Redis takes commands as plain lines; of the answer, at most one array deep, every line comes back."""
+        """Redis takes commands as plain lines; of the answer, at most one array deep, every line
+        comes back."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
         try:
             writer.write(text.encode() + b"\r\nquit\r\n")

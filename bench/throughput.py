@@ -1,4 +1,5 @@
-"""How fast jobs go in and through: plain, beside the raw floor, and mixed or behind a head that nobody takes, beside plain."""
+"""How fast jobs go in and through: plain, beside the raw floor, and mixed or behind a head that
+nobody takes, beside plain."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -10,9 +11,9 @@ from bench.grounds import Ground, Site
 from bench.report import Report, Row, Target, in_turns, percentile
 from bench.sizes import Sizes
 from taskforge.domain.job import Claimed, ErrorInfo, NewJob, new_job
-from taskforge.domain.outcome import Retry, Transition
+from taskforge.domain.outcome import ToRetry, Transition
 from taskforge.domain.queue import QueueSettings
-from taskforge.storage.engine import Engine
+from taskforge.ports.engine import Engine
 
 CALLERS = 64
 DRAIN = {
@@ -27,27 +28,41 @@ QUEUES = tuple(f"mixed-{number}" for number in range(5))
 TYPES = tuple(f"kind-{number}" for number in range(20))
 # A quarter of a batch: with a fifth of all jobs in that queue and two claims in flight, it binds.
 LIMITED = QueueSettings(max_concurrent_jobs=load.BATCH // 4)
-_AGAIN = Retry(0.1, ErrorInfo("ValueError", "no such customer"))
+_AGAIN = ToRetry(0.1, ErrorInfo("ValueError", "no such customer"))
 
 
 async def beside_the_floor(ground: Ground, sizes: Sizes, report: Report) -> None:
     async with ground.floor() as floor, ground.site() as site:
         jobs = load.plain_jobs()
         bulk = await in_turns(
-            sizes.rounds, lambda: floor.bulk(sizes.bulk, load.BATCH), lambda: load.fill(site.engine, sizes.bulk, jobs)
+            sizes.rounds,
+            lambda: floor.bulk(sizes.bulk, load.BATCH),
+            lambda: load.fill(site.engine, sizes.bulk, jobs),
         )
         report.pairs(ground.name, "bulk insert, batches of 1,000", "raw floor", bulk)
         single = await in_turns(
-            sizes.rounds, lambda: floor.singles(sizes.singles, CALLERS), lambda: load.singles(site.engine, sizes.singles, CALLERS)
+            sizes.rounds,
+            lambda: floor.singles(sizes.singles, CALLERS),
+            lambda: load.singles(site.engine, sizes.singles, CALLERS),
         )
-        report.pairs(ground.name, f"single inserts, {CALLERS} callers", "raw floor", single, SINGLES[ground.name])
+        report.pairs(
+            ground.name,
+            f"single inserts, {CALLERS} callers",
+            "raw floor",
+            single,
+            SINGLES[ground.name],
+        )
     # A store of its own: what the inserts left behind would be drained with the rest.
     async with ground.floor() as floor, ground.site() as site:
         for limit in (100, 1_000):
             raw = partial(floor_drain, floor, sizes.drain, limit, ground)
-            pairs = await in_turns(sizes.rounds, raw, partial(plain, site, sizes.drain, limit, ground))
+            pairs = await in_turns(
+                sizes.rounds, raw, partial(plain, site, sizes.drain, limit, ground)
+            )
             target = DRAIN[ground.name] if limit == 1_000 else None
-            report.pairs(ground.name, f"claim + finish, batches of {limit:,}", "raw floor", pairs, target)
+            report.pairs(
+                ground.name, f"claim + finish, batches of {limit:,}", "raw floor", pairs, target
+            )
 
 
 async def floor_drain(floor: Floor, count: int, limit: int, ground: Ground) -> float:
@@ -61,13 +76,17 @@ async def plain(site: Site, count: int, limit: int, ground: Ground) -> float:
     return (await site.drain(count, limit, ground.loops)).rate
 
 
-# --- Mixed -----------------------------------------------------------------------------------------------------------------------
+# --- Mixed ----------------------------------------------------------------------------------------
 
 
 def mixed_jobs(types: tuple[str, ...]) -> list[NewJob]:
     text = "x" * 1_000
     return [
-        new_job(QUEUES[number % len(QUEUES)], types[number % len(types)], {"number": number, "text": text})
+        new_job(
+            QUEUES[number % len(QUEUES)],
+            types[number % len(types)],
+            {"number": number, "text": text},
+        )
         for number in range(load.BATCH)
     ]
 
@@ -90,7 +109,11 @@ async def mixed(ground: Ground, sizes: Sizes, report: Report) -> None:
         for name in QUEUES:
             await load.make_queue(hard.engine, name, LIMITED if name == QUEUES[-1] else None)
         hard.incarnation = await load.make_worker(hard.engine, TYPES)
-        await load.fill(hard.engine, sizes.mixed_head, mixed_jobs(tuple(f"nobodys-{number}" for number in range(5))))
+        await load.fill(
+            hard.engine,
+            sizes.mixed_head,
+            mixed_jobs(tuple(f"nobodys-{number}" for number in range(5))),
+        )
 
         async def ours() -> float:
             await ground.analyse()
@@ -98,16 +121,23 @@ async def mixed(ground: Ground, sizes: Sizes, report: Report) -> None:
             staging = asyncio.create_task(stage(hard.engine))
             verdict = OneInTwentyFails()
             try:
-                drain = load.Drain(hard.engine, hard.incarnation, load.BATCH, enough=sizes.mixed, verdict=verdict)
+                drain = load.Drain(
+                    hard.engine, hard.incarnation, load.BATCH, enough=sizes.mixed, verdict=verdict
+                )
                 await drain.run(ground.loops)
-                # The retries that are still to come are not timed: the rate would be that of waiting for them.
+                # The retries that are still to come are not timed: the rate would be that of
+                # waiting for them.
                 rest = sizes.mixed + verdict.failed - drain.done
-                await load.Drain(hard.engine, hard.incarnation, load.BATCH, enough=rest).run(ground.loops)
+                await load.Drain(hard.engine, hard.incarnation, load.BATCH, enough=rest).run(
+                    ground.loops
+                )
             finally:
                 staging.cancel()
             return drain.rate
 
-        pairs = await in_turns(sizes.rounds, lambda: plain(easy, sizes.mixed, load.BATCH, ground), ours)
+        pairs = await in_turns(
+            sizes.rounds, lambda: plain(easy, sizes.mixed, load.BATCH, ground), ours
+        )
         report.pairs(ground.name, "mixed load, batches of 1,000", "plain", pairs, MIXED)
 
 
@@ -117,7 +147,7 @@ async def stage(engine: Engine) -> None:
         await asyncio.sleep(0.05)
 
 
-# --- A head that nobody takes ----------------------------------------------------------------------------------------------------
+# --- A head that nobody takes ---------------------------------------------------------------------
 
 
 async def unhandled(ground: Ground, sizes: Sizes, report: Report) -> None:
@@ -129,7 +159,9 @@ async def unhandled(ground: Ground, sizes: Sizes, report: Report) -> None:
         async def rate(site: Site) -> float:
             await ground.analyse()
             await load.fill(site.engine, sizes.unhandled_drain, load.plain_jobs())
-            drain = await load.Drain(site.engine, site.incarnation, 100, enough=sizes.unhandled_drain).run(1)
+            drain = await load.Drain(
+                site.engine, site.incarnation, 100, enough=sizes.unhandled_drain
+            ).run(1)
             claims[site] += drain.claims
             return drain.rate
 
@@ -140,4 +172,14 @@ async def unhandled(ground: Ground, sizes: Sizes, report: Report) -> None:
         for share, name in ((0.5, "p50"), (0.99, "p99")):
             base, ours = (percentile(claims[site], share) * 1_000 for site in (without, behind))
             what = f"{head}: claim of 100, {name}"
-            report.add(Row(engine=ground.name, what=what, against="none there", base=base, ours=ours, ratio=ours / base, unit="ms"))
+            report.add(
+                Row(
+                    engine=ground.name,
+                    what=what,
+                    against="none there",
+                    base=base,
+                    ours=ours,
+                    ratio=ours / base,
+                    unit="ms",
+                )
+            )

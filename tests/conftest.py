@@ -1,3 +1,4 @@
+import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -6,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from taskforge.storage.postgres.server import LocalServer, make_directory
+from taskforge.testing.postgres import LocalServer, make_directory
 
 TURNS = 3
 
 
 @pytest.fixture
 def server_directory() -> Iterator[Path]:
-    """A folder for a private server's data: pytest's own temporary folders are closed to the server's user."""
+    """A folder for a private server's data: pytest's own temporary folders are closed to the
+    server's user."""
     directory = make_directory()
     yield directory
     shutil.rmtree(directory)
@@ -21,7 +23,8 @@ def server_directory() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[LocalServer]:
-    """One server per test process, about a second to start; a test that stops or kills a server starts its own.
+    """One server per test process, about a second to start; a test that stops or kills a server
+    starts its own.
 
     This one is never killed, so it need not wait for its disk.
     """
@@ -39,30 +42,54 @@ def postgres_url(postgres_server: LocalServer) -> str:
 
 @pytest.fixture
 def figure(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
-    """Tell a figure that a test measured: it is shown at the end of the run, also when tests run in several processes."""
+    """Tell a figure that a test measured: it is shown at the end of the run, also when tests run in
+    several processes."""
     return lambda text: record_property("figure", text)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    reports = [report for kind in ("passed", "failed") for report in terminalreporter.stats.get(kind, []) if report.when == "call"]
-    figures = [value for report in reports for key, value in report.user_properties if key == "figure"]
+    reports = [
+        report
+        for kind in ("passed", "failed")
+        for report in terminalreporter.stats.get(kind, [])
+        if report.when == "call"
+    ]
+    figures = [
+        value for report in reports for key, value in report.user_properties if key == "figure"
+    ]
     if figures:
         terminalreporter.section("figures")
         for text in figures:
             terminalreporter.write_line(text)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:  # type: ignore[misc]
+    """In CI a test that is left out fails: what nobody ran proves nothing."""
+    report = yield
+    if report.skipped and os.environ.get("CI") == "true" and not hasattr(report, "wasxfail"):
+        why = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} was left out, which CI does not allow: {why}"
+    return report
+
+
 # --- Rows that take turns ---
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--every-row", action="store_true", help="run all of the tests that take turns")
+    parser.addoption(
+        "--every-row", action="store_true", help="run all of the tests that take turns"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Slow rows of the quality table take turns, by the number of commits: of each its form on one store runs now, that on the next
-    one after the next commit. Whoever names tests or files gets all of them."""
-    named = config.args_source is not pytest.Config.ArgsSource.TESTPATHS or config.getoption("keyword")
+    """Slow rows of the quality table take turns, by the number of commits: of each its form on one
+    store runs now, that on the next one after the next commit. Whoever names tests or files gets
+    all of them."""
+    named = config.args_source is not pytest.Config.ArgsSource.TESTPATHS or config.getoption(
+        "keyword"
+    )
     turn = None if named or config.getoption("every_row") else _commits()
     if turn is None:
         return
@@ -83,7 +110,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _commits() -> int | None:
     try:
-        made = subprocess.run(["git", "rev-list", "--count", "HEAD"], cwd=Path(__file__).parent, capture_output=True, check=True)
+        made = subprocess.run(
+            ["git", "rev-list", "--count", "HEAD"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            check=True,
+        )
     except (OSError, subprocess.CalledProcessError):
         return None  # not a clone: everything runs
     return int(made.stdout)

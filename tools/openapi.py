@@ -1,9 +1,10 @@
-"""Writes docs/reference/openapi.json from the API's routes; `--check` fails when it is out of date."""
+"""Writes docs/reference/openapi.json from the API's routes; `--check` fails when it is out of
+date."""
 
 import sys
 from pathlib import Path
 
-from taskforge.api.document import document_bytes
+from taskforge.api.schema.document import document_bytes
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "openapi.json"
 

@@ -1,4 +1,5 @@
-"""Writes docs/reference/settings.md from the comments in settings.py and queue.py; `--check` fails when it is out of date."""
+"""Writes docs/reference/settings.md from the comments in settings.py and queue.py; `--check` fails
+when it is out of date."""
 
 import re
 import sys
@@ -9,13 +10,19 @@ from taskforge.settings import PREFIX, Settings
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference" / "settings.md"
-FIELD = re.compile(r"^    # (?P<comment>.+)\n    (?P<name>\w+): (?P<type>[^=]+) = ", re.MULTILINE)
+FIELD = re.compile(r"^(?P<comment>(?:    # .+\n)+)    (?P<name>\w+): [^=\n]+ = ", re.MULTILINE)
+
+
+def joined(comment: str) -> str:
+    """The lines of a comment as one."""
+    return " ".join(line.strip().removeprefix("# ") for line in comment.splitlines())
 
 
 def table(source: Path, defaults: Settings | QueueSettings, *, environment: bool) -> str:
-    """One row for each field; a field without a comment fails here, and so is never left undocumented."""
+    """One row for each field; a field without a comment fails here, and so is never left
+    undocumented."""
     text = source.read_text(encoding="utf-8")
-    found = {match["name"]: match["comment"] for match in FIELD.finditer(text)}
+    found = {match["name"]: joined(match["comment"]) for match in FIELD.finditer(text)}
     missing = [name for name in defaults.__struct_fields__ if name not in found]
     if missing:
         raise SystemExit(f"{source.name}: no comment above {', '.join(missing)}")
@@ -49,16 +56,18 @@ Written by `tools/settings_reference.py`; `make check` fails when it is out of d
 
 ## Of a process
 
-From `taskforge.toml` in the working folder, overridden by the environment, overridden by flags or by arguments of `TaskForge(…)`.
-An unknown name is an error that names the nearest known one. `taskforge config check` shows every value and where it came from.
+From `taskforge.toml` in the working folder, overridden by the environment, overridden by flags or
+by arguments of `TaskForge(…)`.
+An unknown name is an error that names the nearest known one. `taskforge config check` shows every
+value and where it came from.
 Variables that Kubernetes makes for a service named `taskforge` are passed over.
 
 {table(source / "settings.py", Settings(), environment=True)}
 
 ## Of a queue
 
-Given to `forge.queue("name", …)` or `taskforge queues create`, and kept in the store. All are optional and checked; an unknown one
-is an error that names the nearest known one.
+Given to `forge.queue("name", …)` or `taskforge queues create`, and kept in the store. All are
+optional and checked; an unknown one is an error that names the nearest known one.
 
 {table(source / "domain" / "queue.py", QueueSettings(), environment=False)}
 """

@@ -1,4 +1,5 @@
-"""Celery on Redis: no results, no events, no gossip. It has no bulk call; a group of 1,000 comes nearest."""
+"""Celery on Redis: no results, no events, no gossip. It has no bulk call; a group of 1,000 comes
+nearest."""
 
 import os
 import sys
@@ -23,7 +24,17 @@ noop = app.task(name="noop", ignore_result=True)(tally.tick)
 def main(mode: str, count: int) -> None:
     if mode == "worker":
         pool = ["-P", "solo", "-n", f"bench{os.getpid()}@localhost"]
-        app.worker_main(["worker", "-l", "ERROR", "--without-gossip", "--without-mingle", "--without-heartbeat", *pool])
+        app.worker_main(
+            [
+                "worker",
+                "-l",
+                "ERROR",
+                "--without-gossip",
+                "--without-mingle",
+                "--without-heartbeat",
+                *pool,
+            ]
+        )
         return
     started = time.perf_counter()
     for start in range(0, count, BATCH):

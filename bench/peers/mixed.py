@@ -1,7 +1,8 @@
-"""TaskForge under a mixed load: 20 types in five queues, one of them limited, 1 KB payloads, one job in 20 fails at first.
+"""TaskForge under a mixed load: 20 types in five queues, one of them limited, 1 KB payloads, one
+job in 20 fails at first.
 
-Its worker is `taskforge worker bench.peers.mixed:forge`. `head COUNT` enqueues jobs of types that nobody handles, `bulk COUNT` the
-load itself.
+Its worker is `taskforge worker bench.peers.mixed:forge`. `head COUNT` enqueues jobs of types that
+nobody handles, `bulk COUNT` the load itself.
 """
 
 import os
@@ -38,14 +39,19 @@ for job_type in TYPES:
 
 
 def jobs(types: tuple[str, ...], numbers: range) -> list[NewJob]:
-    return [new_job(QUEUES[number % 5], types[number % len(types)], {"number": number, "text": TEXT}) for number in numbers]
+    return [
+        new_job(QUEUES[number % 5], types[number % len(types)], {"number": number, "text": TEXT})
+        for number in numbers
+    ]
 
 
 async def main(mode: str, count: int) -> None:
     async with forge:
         started = time.perf_counter()
         for start in range(0, count, BATCH):
-            await forge.insert_many(jobs(NOBODYS if mode == "head" else TYPES, range(start, min(start + BATCH, count))))
+            await forge.insert_many(
+                jobs(NOBODYS if mode == "head" else TYPES, range(start, min(start + BATCH, count)))
+            )
         tell(count, time.perf_counter() - started)
 
 

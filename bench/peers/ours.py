@@ -1,4 +1,5 @@
-"""TaskForge: an application with one handler that does nothing. Its worker is `taskforge worker bench.peers.ours:forge`."""
+"""TaskForge: an application with one handler that does nothing. Its worker is `taskforge worker
+bench.peers.ours:forge`."""
 
 import asyncio
 import sys
@@ -26,7 +27,8 @@ async def bulk(count: int) -> None:
 
 
 async def within(count: int) -> None:
-    """Worker and caller in one process, as with SQLite in an application that brings its own worker."""
+    """Worker and caller in one process, as with SQLite in an application that brings its own
+    worker."""
     working = asyncio.create_task(forge.work())
     try:
         handles = [await noop.enqueue(0) for _ in range(WARM_UP)]

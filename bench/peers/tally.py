@@ -1,7 +1,8 @@
-"""What all Python drivers share: a count of handled jobs that another process can read, and the clients that enqueue.
+"""What all Python drivers share: a count of handled jobs that another process can read, and the
+clients that enqueue.
 
-Standard library only, because it runs in the peers' environments. One clock everywhere: `time.time_ns`, as one process stamps a
-job and another reads the stamp.
+Standard library only, because it runs in the peers' environments. One clock everywhere:
+`time.time_ns`, as one process stamps a job and another reads the stamp.
 """
 
 import asyncio
@@ -29,7 +30,8 @@ def url() -> str:
 
 
 class Tally:
-    """Counts in memory shared with a file: reading it costs the worker nothing, and writing it less than a microsecond."""
+    """Counts in memory shared with a file: reading it costs the worker nothing, and writing it less
+    than a microsecond."""
 
     def __init__(self) -> None:
         self._folder = Path(os.environ["BENCH_RUN"])
@@ -39,7 +41,8 @@ class Tally:
         self._delays: int | None = None
 
     def tick(self, stamp: int = 0) -> None:
-        """Called first thing by every handler. A stamp is the time just before the job was enqueued."""
+        """Called first thing by every handler. A stamp is the time just before the job was
+        enqueued."""
         now = time.time_ns()
         with self._guard:
             if self._shared is None:
@@ -49,7 +52,10 @@ class Tally:
             COUNTS.pack_into(self._shared, 0, self._handled, self._first, now)
             if stamp:
                 if self._delays is None:
-                    self._delays = os.open(self._folder / f"delays-{os.getpid()}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+                    self._delays = os.open(
+                        self._folder / f"delays-{os.getpid()}",
+                        os.O_WRONLY | os.O_CREAT | os.O_APPEND,
+                    )
                 os.write(self._delays, b"%d\n" % (now - stamp))
 
     def _open(self) -> mmap.mmap:

@@ -6,11 +6,19 @@ from typing import TYPE_CHECKING, Any
 from taskforge.version import __version__
 
 if TYPE_CHECKING:
-    from taskforge.domain.errors import Conflict, Invalid, NotFound, RemoteError, StoreUnavailable, TaskForgeError
+    from taskforge.domain.errors import (
+        Conflict,
+        Invalid,
+        NotFound,
+        RemoteError,
+        StoreUnavailable,
+        TaskForgeError,
+    )
     from taskforge.sdk.app import TaskForge
-    from taskforge.sdk.handles import JobFailed, JobHandle
-    from taskforge.sdk.jobs import Job, Priority
+    from taskforge.sdk.handles import JobCancelled, JobDeadLettered, JobFailed, JobHandle
+    from taskforge.sdk.job_classes import Job
     from taskforge.sdk.manager import CustomWorker, IncomingJob, WorkerManager
+    from taskforge.sdk.options import Priority
     from taskforge.worker.context import Context, current_context
     from taskforge.worker.verdicts import Cancel, Fail, Retry, Skip, Snooze
 
@@ -23,11 +31,13 @@ _WHERE = {
     "Fail": "taskforge.worker.verdicts",
     "IncomingJob": "taskforge.sdk.manager",
     "Invalid": "taskforge.domain.errors",
-    "Job": "taskforge.sdk.jobs",
+    "Job": "taskforge.sdk.job_classes",
+    "JobCancelled": "taskforge.sdk.handles",
+    "JobDeadLettered": "taskforge.sdk.handles",
     "JobFailed": "taskforge.sdk.handles",
     "JobHandle": "taskforge.sdk.handles",
     "NotFound": "taskforge.domain.errors",
-    "Priority": "taskforge.sdk.jobs",
+    "Priority": "taskforge.sdk.options",
     "RemoteError": "taskforge.domain.errors",
     "Retry": "taskforge.worker.verdicts",
     "Skip": "taskforge.worker.verdicts",
@@ -48,6 +58,8 @@ __all__ = [
     "IncomingJob",
     "Invalid",
     "Job",
+    "JobCancelled",
+    "JobDeadLettered",
     "JobFailed",
     "JobHandle",
     "NotFound",
@@ -69,3 +81,8 @@ def __getattr__(name: str) -> Any:
     if name in _WHERE:
         return getattr(import_module(_WHERE[name]), name)
     raise AttributeError(f"module 'taskforge' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """For whoever looks around in a shell."""
+    return __all__

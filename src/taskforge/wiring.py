@@ -1,6 +1,6 @@
 """The composition root: the only module that names concrete engines."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,20 +9,40 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 import msgspec
 
 from taskforge.domain.errors import Invalid, StoreUnsuitable
-from taskforge.settings import Settings, check_sqlite_url
-from taskforge.storage.engine import Engine
-from taskforge.worker.source import WorkSource
+from taskforge.domain.node import ClusterState
+from taskforge.domain.urls import check_sqlite_url
+from taskforge.operations.work.completion import StoreSource
+from taskforge.ports.engine import AnyEngine, Engine, is_store
+from taskforge.ports.schedules import Schedules
+from taskforge.ports.work_source import WorkSource
+from taskforge.settings import Settings
+from taskforge.storage.records.schedules import ScheduleRecords
 
 if TYPE_CHECKING:
-    from taskforge.api.backend import Backend
-    from taskforge.api.oidc import Fetch
     from taskforge.api.server import ApiServer
+    from taskforge.operations.access.oidc import Fetch
+    from taskforge.operations.platform import Platform
 
 
-def make_engine(settings: Settings, *, walled: bool = False) -> Engine:
-    """The engine for a URL, not yet open. Drivers are imported only when they are needed.
+def make_engine(settings: Settings) -> AnyEngine:
+    """The engine for a URL, not yet open: a store, or a server in front of one."""
+    if not is_remote(settings):
+        return make_store(settings)
+    try:
+        from taskforge.client.remote import RemoteEngine
+    except ModuleNotFoundError as error:
+        raise _needs_the_extra("client", error) from None
+    return RemoteEngine(_with_project_of_url(settings).url, settings.token)
 
-    `walled` lets the database itself keep projects apart in what is read, where it can (PostgreSQL)."""
+
+def make_store(settings: Settings, *, walled: bool = False) -> Engine:
+    """The engine for the URL of a store, not yet open. Drivers are imported only when they are
+    needed.
+
+    `walled` lets the database itself keep projects apart in what is read, where it can
+    (PostgreSQL)."""
+    if is_remote(settings):
+        raise _needs_the_store()
     settings = _with_project_of_url(settings)
     scheme = urlsplit(settings.url).scheme
     if scheme == "sqlite":
@@ -38,7 +58,7 @@ def make_engine(settings: Settings, *, walled: bool = False) -> Engine:
         try:
             from taskforge.storage.postgres.engine import PostgresEngine
         except ModuleNotFoundError as error:
-            raise StoreUnsuitable(f"{error.name} is not installed; run `pip install 'taskforge-platform[postgres]'`") from None
+            raise _needs_the_extra("postgres", error) from None
         return PostgresEngine(
             settings.url,
             schema=settings.schema,
@@ -48,12 +68,6 @@ def make_engine(settings: Settings, *, walled: bool = False) -> Engine:
             walled=walled,
             heartbeat_timeout_seconds=settings.silence_seconds,
         )
-    if scheme in ("http", "https"):
-        try:
-            from taskforge.client.remote import RemoteEngine
-        except ModuleNotFoundError as error:
-            raise StoreUnsuitable(f"{error.name} is not installed; run `pip install 'taskforge-platform[client]'`") from None
-        return RemoteEngine(settings.url, settings.token)
     expected = "use sqlite:///path/to/file.db, postgresql://user@host/database or https://server"
     raise Invalid("url", f"begins with {scheme or 'nothing'!r}", expected)
 
@@ -66,7 +80,9 @@ def _with_project_of_url(settings: Settings) -> Settings:
     if not named:
         return settings
     rest = urlencode([(name, value) for name, value in given if name != "project"])
-    return msgspec.structs.replace(settings, url=f"{base}?{rest}" if rest else base, project=named[-1])
+    return msgspec.structs.replace(
+        settings, url=f"{base}?{rest}" if rest else base, project=named[-1]
+    )
 
 
 def with_absolute_path(settings: Settings) -> Settings:
@@ -77,7 +93,9 @@ def with_absolute_path(settings: Settings) -> Settings:
     if path.is_absolute():
         return settings
     _, mark, query = settings.url.partition("?")
-    return msgspec.structs.replace(settings, url=f"sqlite:///{quote(str(path.absolute()))}{mark}{query}")
+    return msgspec.structs.replace(
+        settings, url=f"sqlite:///{quote(str(path.absolute()))}{mark}{query}"
+    )
 
 
 def is_remote(settings: Settings) -> bool:
@@ -85,43 +103,68 @@ def is_remote(settings: Settings) -> bool:
     return urlsplit(settings.url).scheme in ("http", "https")
 
 
-def remote_source(engine: Engine) -> WorkSource | None:
-    """Where a worker gets its jobs when they are behind a server."""
-    transport = getattr(engine, "transport", None)
-    if transport is None:
-        return None
+def _needs_the_store() -> StoreUnsuitable:
+    return StoreUnsuitable(
+        "this needs the store itself, and the jobs are behind a server",
+        "run it where the server's store can be reached, with that --url; keys are also made "
+        "over HTTP, by POST /api/v1/keys",
+    )
+
+
+def _needs_the_extra(extra: str, error: ModuleNotFoundError) -> StoreUnsuitable:
+    return StoreUnsuitable(
+        f"{error.name} is not installed; run `pip install 'taskforge-platform[{extra}]'`"
+    )
+
+
+def work_source(engine: AnyEngine, *, standing: bool = False) -> WorkSource:
+    """Where a worker gets its jobs. `standing`: see `StoreSource`."""
+    if is_store(engine):
+        return StoreSource(engine, engine.home, standing=standing)
+    from taskforge.client.remote import RemoteEngine
     from taskforge.worker.http_source import HttpSource
 
-    return HttpSource(transport)
+    assert isinstance(engine, RemoteEngine)
+    return HttpSource(engine.transport)
 
 
 class Made(msgspec.Struct, frozen=True):
     """A server that is ready to be bound and run."""
 
-    backend: "Backend"
+    platform: "Platform"
     server: "ApiServer"
 
     async def first_credentials(self, address: str) -> tuple[str, str] | None:
-        from taskforge.api.server import first_credentials
+        from taskforge.operations.access.first_start import first_credentials
 
-        return await first_credentials(self.backend, address)
+        return await first_credentials(self.platform, address)
 
 
-async def make_server(engine: Engine, settings: Settings) -> Made:
+async def make_server(engine: AnyEngine, settings: Settings) -> Made:
     """The REST API on an open engine."""
-    if is_remote(settings):
-        raise StoreUnsuitable(
-            "this needs the store itself, and the jobs are behind a server",
-            "run it where the server's store can be reached, with that --url; keys are also made over HTTP, by POST /api/v1/keys",
-        )
+    if not is_store(engine):
+        raise _needs_the_store()
     try:
-        from taskforge.api.backend import Backend
-        from taskforge.api.server import ApiServer, check_safe
+        from taskforge.api.server import ApiServer
+        from taskforge.operations.audit import tell_unkeyed
     except ModuleNotFoundError as error:
-        raise StoreUnsuitable(f"{error.name} is not installed; run `pip install 'taskforge-platform[server]'`") from None
+        raise _needs_the_extra("server", error) from None
+    platform = await make_platform(engine, settings)
+    tell_unkeyed(settings)
+    return Made(platform, ApiServer(platform))
+
+
+async def make_platform(engine: AnyEngine, settings: Settings) -> "Platform":
+    """Accounts, keys and all else that a server works with, on an open engine and without a
+    server."""
+    if not is_store(engine):
+        raise _needs_the_store()
+    try:
+        from taskforge.operations.platform import Platform, check_safe
+    except ModuleNotFoundError as error:
+        raise _needs_the_extra("server", error) from None
     await check_safe(engine, settings.host)
-    backend = await Backend.open(engine, engine, settings, fetch=_provider_fetch(settings))
-    return Made(backend, ApiServer(backend))
+    return await Platform.open(engine, settings, fetch=_provider_fetch(settings))
 
 
 def _provider_fetch(settings: Settings) -> "Fetch | None":
@@ -131,12 +174,13 @@ def _provider_fetch(settings: Settings) -> "Fetch | None":
     try:
         from taskforge.client.fetch import fetch
     except ModuleNotFoundError as error:
-        raise StoreUnsuitable(f"{error.name} is not installed; run `pip install 'taskforge-platform[oidc]'`") from None
+        raise _needs_the_extra("oidc", error) from None
     return fetch
 
 
 def make_temporary_engine(path: Path, clock: Callable[[], datetime]) -> Engine:
-    """The engine for users' tests: quick, because nothing in it outlives them, and with a clock that they can move."""
+    """The engine for users' tests: quick, because nothing in it outlives them, and with a clock
+    that they can move."""
     from taskforge.storage.sqlite.engine import SqliteEngine
 
     return SqliteEngine(path, durable=False, clock=clock)
@@ -147,5 +191,42 @@ def sqlite_path(url: str) -> Path:
     check_sqlite_url("url", url)
     parts = urlsplit(url)
     if parts.netloc or not parts.path.startswith("/") or len(parts.path) < 2:
-        raise Invalid("url", f"is {url!r}", "use sqlite:///relative.db or sqlite:////absolute/path.db (three or four slashes)")
+        raise Invalid(
+            "url",
+            f"is {url!r}",
+            "use sqlite:///relative.db or sqlite:////absolute/path.db (three or four slashes)",
+        )
     return Path(unquote(parts.path[1:]))
+
+
+def schedules_of(engine: AnyEngine) -> Schedules:
+    """The schedules of a store, or of the server in front of one."""
+    if is_store(engine):
+        return ScheduleRecords(engine)
+    from taskforge.client.remote import RemoteEngine
+    from taskforge.client.schedules import RemoteSchedules
+
+    assert isinstance(engine, RemoteEngine)
+    return RemoteSchedules(engine.transport)
+
+
+def event_stream(engine: AnyEngine, after: str | None) -> AsyncIterator[tuple[str, str]]:
+    """The events of the server that this engine is in front of: cursor and data."""
+    from taskforge.client.events import stream_events
+    from taskforge.client.remote import RemoteEngine
+
+    assert isinstance(engine, RemoteEngine)
+    return stream_events(engine.transport, after)
+
+
+async def read_cluster(engine: AnyEngine) -> ClusterState:
+    """The nodes of a store, or of the server in front of one, and who leads."""
+    if is_store(engine):
+        from taskforge.operations import cluster
+
+        return await cluster.read_cluster(engine)
+    from taskforge.client import cluster as remote_cluster
+    from taskforge.client.remote import RemoteEngine
+
+    assert isinstance(engine, RemoteEngine)
+    return await remote_cluster.read_cluster(engine.transport)

@@ -70,12 +70,22 @@ class Idp:
         elif path == "/.well-known/openid-configuration":
             answer = json.dumps(self.described()).encode()
         elif path == "/jwks":
-            answer = json.dumps({"keys": [key.as_dict(private=False, use="sig") for key in self.keys]}).encode()
+            answer = json.dumps(
+                {"keys": [key.as_dict(private=False, use="sig") for key in self.keys]}
+            ).encode()
         elif path == "/authorize":
             status = 302
-            headers.append((b"location", self.authorize(dict(parse_qsl(scope["query_string"].decode()))).encode()))
+            headers.append(
+                (
+                    b"location",
+                    self.authorize(dict(parse_qsl(scope["query_string"].decode()))).encode(),
+                )
+            )
         elif path == "/token":
-            status, answer = self.token(dict(scope["headers"]), {name: one[0] for name, one in parse_qs(body.decode()).items()})
+            status, answer = self.token(
+                dict(scope["headers"]),
+                {name: one[0] for name, one in parse_qs(body.decode()).items()},
+            )
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": answer})
 
@@ -102,18 +112,44 @@ class Idp:
         if self.metadata.get("token_endpoint_auth_methods_supported") == ["client_secret_post"]:
             assert (form["client_id"], form["client_secret"]) == (CLIENT, SECRET)
         else:
-            assert headers[b"authorization"] == b"Basic " + base64.b64encode(b"task%3Aforge:a+secret%2Fwith%2Bsigns")
+            assert headers[b"authorization"] == b"Basic " + base64.b64encode(
+                b"task%3Aforge:a+secret%2Fwith%2Bsigns"
+            )
             assert "client_secret" not in form
-        asked = self.codes.get(form["code"], {}) if self.codes_last else self.codes.pop(form["code"], {})
-        challenge = base64.urlsafe_b64encode(hashlib.sha256(form["code_verifier"].encode()).digest()).rstrip(b"=").decode()
-        if asked.get("code_challenge") != challenge or asked["redirect_uri"] != form["redirect_uri"]:
+        asked = (
+            self.codes.get(form["code"], {})
+            if self.codes_last
+            else self.codes.pop(form["code"], {})
+        )
+        challenge = (
+            base64.urlsafe_b64encode(hashlib.sha256(form["code_verifier"].encode()).digest())
+            .rstrip(b"=")
+            .decode()
+        )
+        if (
+            asked.get("code_challenge") != challenge
+            or asked["redirect_uri"] != form["redirect_uri"]
+        ):
             return 400, b'{"error": "invalid_grant"}'
         now = int(time.time())
-        claims = {"iss": self.issuer, "sub": "u1", "aud": CLIENT, "iat": now, "exp": now + 300, "nonce": asked["nonce"]}
+        claims = {
+            "iss": self.issuer,
+            "sub": "u1",
+            "aud": CLIENT,
+            "iat": now,
+            "exp": now + 300,
+            "nonce": asked["nonce"],
+        }
         claims |= {"email": ADA, "email_verified": True, **self.claims}
         said = {name: value for name, value in claims.items() if value is not ...}
-        header = {name: value for name, value in {"alg": "RS256", "kid": "one", **self.header}.items() if value is not ...}
-        return 200, json.dumps({"access_token": "x", "token_type": "Bearer", "id_token": self.sign(header, said)}).encode()
+        header = {
+            name: value
+            for name, value in {"alg": "RS256", "kid": "one", **self.header}.items()
+            if value is not ...
+        }
+        return 200, json.dumps(
+            {"access_token": "x", "token_type": "Bearer", "id_token": self.sign(header, said)}
+        ).encode()
 
 
 @asynccontextmanager

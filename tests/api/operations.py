@@ -1,6 +1,7 @@
 """Every operation of the API as its own document declares it, and requests made from its schemas.
 
-Tests that go through all of them take them from here, so that a new operation is covered, or fails the build, by itself.
+Tests that go through all of them take them from here, so that a new operation is covered, or fails
+the build, by itself.
 """
 
 from collections.abc import Iterator, Mapping
@@ -8,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from taskforge.api.document import document
+from taskforge.api.schema.document import document
 
 # What a field must hold to be let through, where its type alone does not say it.
 USUAL: dict[str, Any] = {
@@ -63,7 +64,10 @@ def operations() -> list[Operation]:
             path=path,
             permission=described["x-permission"],
             parameters=described.get("parameters", []),
-            body=described.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema"),
+            body=described.get("requestBody", {})
+            .get("content", {})
+            .get("application/json", {})
+            .get("schema"),
         )
         for path, methods in document()["paths"].items()
         for method, described in methods.items()
@@ -79,14 +83,19 @@ def usual_body(schema: Mapping[str, Any] | None, own: Mapping[str, Any] | None =
     schema = resolved(schema)
     if schema.get("type") == "array":
         return [usual_body(schema["items"], own)]
-    needed = schema.get("required") or [name for name in ("priority",) if name in schema.get("properties", {})]
+    needed = schema.get("required") or [
+        name for name in ("priority",) if name in schema.get("properties", {})
+    ]
     return {name: _usual(name, schema["properties"][name], own or {}) for name in needed}
 
 
 def foreign_bodies(
-    schema: Mapping[str, Any] | None, foreign: Mapping[str, list[Any]], own: Mapping[str, Any] | None = None
+    schema: Mapping[str, Any] | None,
+    foreign: Mapping[str, list[Any]],
+    own: Mapping[str, Any] | None = None,
 ) -> Iterator[Any]:
-    """The usual body with each field in turn, at any depth, that could hold a value of someone else's."""
+    """The usual body with each field in turn, at any depth, that could hold a value of someone
+    else's."""
     if schema is None:
         return
     schema = resolved(schema)
@@ -120,7 +129,9 @@ def resolved(schema: Mapping[str, Any]) -> Mapping[str, Any]:
         if one.get("type") != "null":
             return resolved(one)
     if "$ref" in schema:
-        found: Mapping[str, Any] = document()["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+        found: Mapping[str, Any] = document()["components"]["schemas"][
+            schema["$ref"].rpartition("/")[2]
+        ]
         return resolved(found)
     return schema
 
@@ -131,5 +142,11 @@ def _usual(name: str, schema: Mapping[str, Any], own: Mapping[str, Any]) -> Any:
         return schema["const"]
     if name in own or name in USUAL:
         return own[name] if name in own else USUAL[name]
-    kinds: dict[str, Any] = {"string": "x" * 8, "integer": 1, "number": 1.0, "boolean": True, "array": []}
+    kinds: dict[str, Any] = {
+        "string": "x" * 8,
+        "integer": 1,
+        "number": 1.0,
+        "boolean": True,
+        "array": [],
+    }
     return kinds[schema["type"]] if schema.get("type") in kinds else usual_body(schema, own)

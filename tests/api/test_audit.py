@@ -1,4 +1,5 @@
-"""S12: whatever changes something leaves one entry in the log, whatever is refused leaves none, and tampering shows."""
+"""S12: whatever changes something leaves one entry in the log, whatever is refused leaves none, and
+tampering shows."""
 
 import contextlib
 import sqlite3
@@ -11,17 +12,20 @@ import httpx
 import msgspec
 import pytest
 
-from taskforge.api.caller import COOKIE, CSRF_HEADER, Caller
+from taskforge.api.entry.caller import COOKIE, CSRF_HEADER, Caller
 from taskforge.domain.access import Permission, Role
-from taskforge.domain.audit import FIRST, AuditEntry, Note, digest_of, link
+from taskforge.domain.audit import AuditEntry, Note
+from taskforge.domain.audit_chain import SealKeys, next_seal
 from taskforge.domain.worker import NewWorker
-from taskforge.storage import directory, keyring
-from taskforge.storage.cabinet import Step, audited
-from taskforge.storage.journal import _ENTRIES, _UP_TO, Journal
+from taskforge.ports.records import Step
+from taskforge.storage.records import api_keys, invitations
+from taskforge.storage.records.audit_log import AuditLog, audit_step
+from taskforge.storage.records.audit_seals import AuditSeals
 from taskforge.wiring import sqlite_path
+from tests.api.marked_tenant import PASSWORD, MarkedTenant, answer, join, make_tenant
 from tests.api.operations import Operation, operations, usual_body
-from tests.api.world import PASSWORD, World, answer, join, make_world
-from tests.serving import SETUP, Api
+from tests.support.adhoc_statements import step_of
+from tests.support.serving import SETUP, Api
 
 NEW_PASSWORD = "another phrase that is long"
 
@@ -41,7 +45,7 @@ class Deed(msgspec.Struct, frozen=True, kw_only=True):
 class Stage:
     """The world in which deeds are done, and the secrets that were told on the way."""
 
-    def __init__(self, api: Api, world: World, platform: str) -> None:
+    def __init__(self, api: Api, world: MarkedTenant, platform: str) -> None:
         self.api = api
         self.world = world
         self.platform = platform  # a token of an owner of the first organization
@@ -55,11 +59,27 @@ class Stage:
         return str(identifier), email, token
 
     async def queue(self, **more: Any) -> str:
-        made = await answer(self.world.client, "POST", "/api/v1/queues", {"name": f"q{uuid4().hex[:8]}", **more})
+        made = await answer(
+            self.world.client, "POST", "/api/v1/queues", {"name": f"q{uuid4().hex[:8]}", **more}
+        )
+        return str(made["id"])
+
+    async def named_queue(self) -> str:
+        made = await answer(
+            self.world.client, "POST", "/api/v1/queues", {"name": f"q{uuid4().hex[:8]}"}
+        )
+        return str(made["name"])
+
+    async def schedule(self, **more: Any) -> str:
+        body = {"name": f"s{uuid4().hex[:8]}", "cron": "@daily", "job_type": "report", **more}
+        body["queue"] = await self.named_queue()
+        made = await answer(self.world.client, "POST", "/api/v1/schedules", body)
         return str(made["id"])
 
     async def key(self) -> str:
-        made = await answer(self.world.client, "POST", "/api/v1/keys", {"name": "k", "permissions": ["job:read"]})
+        made = await answer(
+            self.world.client, "POST", "/api/v1/keys", {"name": "k", "permissions": ["job:read"]}
+        )
         self.secrets.add(made["secret"])
         return str(made["key"]["id"])
 
@@ -69,13 +89,20 @@ class Stage:
 
     async def assigned(self) -> dict[str, str]:
         at = {"queue": await self.queue(), "worker_id": await self.worker()}
-        await answer(self.world.client, "PUT", f"/api/v1/queues/{at['queue']}/assignments/{at['worker_id']}", {})
+        await answer(
+            self.world.client,
+            "PUT",
+            f"/api/v1/queues/{at['queue']}/assignments/{at['worker_id']}",
+            {},
+        )
         return at
 
     async def entries(self, after: int) -> list[AuditEntry]:
         store: Any = self.api.engine
-        found: list[AuditEntry] = await store.look(AuditEntry, f"{_ENTRIES} where number > $1 order by number", after)
-        return found
+        found: list[AuditEntry] = await store.look(
+            AuditEntry, "sealed_audit_entries", -1, 0, 100_000, 2**62, 2**62
+        )
+        return sorted((one for one in found if one.number > after), key=lambda one: one.number)
 
     async def last(self) -> int:
         return max((one.number for one in await self.entries(0)), default=0)
@@ -89,6 +116,41 @@ def case(make: Case) -> Case:
     """A function that prepares the deed of the operation of the same name."""
     CASES[make.__name__] = make
     return make
+
+
+# --- Schedules ---
+
+
+@case
+async def create_schedule(stage: Stage) -> Deed:
+    body = {"name": f"s{uuid4().hex[:8]}", "cron": "@daily", "queue": await stage.named_queue()}
+    return Deed(action="schedule.create", body={**body, "job_type": "report"})
+
+
+@case
+async def update_schedule(stage: Stage) -> Deed:
+    at = {"schedule": await stage.schedule()}
+    return Deed(action="schedule.update", at=at, body={"cron": "@hourly"})
+
+
+@case
+async def pause_schedule(stage: Stage) -> Deed:
+    return Deed(action="schedule.pause", at={"schedule": await stage.schedule()})
+
+
+@case
+async def resume_schedule(stage: Stage) -> Deed:
+    return Deed(action="schedule.resume", at={"schedule": await stage.schedule(is_paused=True)})
+
+
+@case
+async def run_schedule(stage: Stage) -> Deed:
+    return Deed(action="schedule.run", at={"schedule": await stage.schedule()})
+
+
+@case
+async def delete_schedule(stage: Stage) -> Deed:
+    return Deed(action="schedule.delete", at={"schedule": await stage.schedule()})
 
 
 # --- Queues, jobs, workers ---
@@ -120,7 +182,11 @@ async def resume_queue(stage: Stage) -> Deed:
 
 
 def _job(stage: Stage) -> dict[str, Any]:
-    return {"queue": stage.world.first("queue"), "job_type": "t", "payload": {"secret": f"{stage.world.mark}-payload"}}
+    return {
+        "queue": stage.world.first("queue"),
+        "job_type": "t",
+        "payload": {"secret": f"{stage.world.mark}-payload"},
+    }
 
 
 @case
@@ -140,7 +206,9 @@ async def create_job_in(stage: Stage) -> Deed:
 
 @case
 async def create_jobs_in(stage: Stage) -> Deed:
-    return Deed(action="job.create", at={"project": stage.world.first("project")}, body=[_job(stage)] * 3)
+    return Deed(
+        action="job.create", at={"project": stage.world.first("project")}, body=[_job(stage)] * 3
+    )
 
 
 @case
@@ -151,7 +219,11 @@ async def edit_job(stage: Stage) -> Deed:
 
 @case
 async def cancel_job(stage: Stage) -> Deed:
-    return Deed(action="job.cancel", at={"job_id": stage.world.jobs["scheduled"]}, body={"reason": "not needed"})
+    return Deed(
+        action="job.cancel",
+        at={"job_id": stage.world.jobs["scheduled"]},
+        body={"reason": "not needed"},
+    )
 
 
 @case
@@ -181,12 +253,19 @@ async def change_jobs(stage: Stage) -> Deed:
 
 @case
 async def register_worker(stage: Stage) -> Deed:
-    return Deed(action="worker.register", body={"name": f"w{uuid4().hex[:8]}", "capabilities": {"gpu": True}})
+    return Deed(
+        action="worker.register",
+        body={"name": f"w{uuid4().hex[:8]}", "capabilities": {"gpu": True}},
+    )
 
 
 @case
 async def update_worker(stage: Stage) -> Deed:
-    return Deed(action="worker.update", at={"worker_id": await stage.worker()}, body={"max_concurrent_jobs": 3})
+    return Deed(
+        action="worker.update",
+        at={"worker_id": await stage.worker()},
+        body={"max_concurrent_jobs": 3},
+    )
 
 
 @case
@@ -208,7 +287,11 @@ async def deregister_worker(stage: Stage) -> Deed:
 
 @case
 async def create_assignment(stage: Stage) -> Deed:
-    return Deed(action="assignment.create", at={"queue": await stage.queue(), "worker_id": await stage.worker()}, body={})
+    return Deed(
+        action="assignment.create",
+        at={"queue": await stage.queue(), "worker_id": await stage.worker()},
+        body={},
+    )
 
 
 @case
@@ -236,13 +319,28 @@ async def create_organization(stage: Stage) -> Deed:
 
 
 @case
+async def update_organization(stage: Stage) -> Deed:
+    client = stage.api.client(stage.platform)
+    known = (await answer(client, "GET", "/api/v1/organizations"))["items"]
+    return Deed(
+        action="organization.ceiling",
+        at={"organization_id": known[-1]["id"]},
+        body={"ceiling": {"projects": 1_000}},
+        credential=stage.platform,
+        organization=1,
+    )
+
+
+@case
 async def create_project(stage: Stage) -> Deed:
     return Deed(action="project.create", body={"name": "unused"})
 
 
 @case
 async def update_project(stage: Stage) -> Deed:
-    return Deed(action="project.update", at={"project": "unused"}, body={"quota": {"pending_jobs": 5}})
+    return Deed(
+        action="project.update", at={"project": "unused"}, body={"quota": {"pending_jobs": 5}}
+    )
 
 
 @case
@@ -252,7 +350,9 @@ async def delete_project(stage: Stage) -> Deed:
 
 @case
 async def update_member(stage: Stage) -> Deed:
-    return Deed(action="member.update", at={"user_id": (await stage.user())[0]}, body={"role": "operator"})
+    return Deed(
+        action="member.update", at={"user_id": (await stage.user())[0]}, body={"role": "operator"}
+    )
 
 
 @case
@@ -272,13 +372,17 @@ async def create_invitation(stage: Stage) -> Deed:
 
 @case
 async def delete_invitation(stage: Stage) -> Deed:
-    return Deed(action="invitation.delete", at={"invitation_id": stage.world.first("invitation_id")})
+    return Deed(
+        action="invitation.delete", at={"invitation_id": stage.world.first("invitation_id")}
+    )
 
 
 @case
 async def accept_invitation(stage: Stage) -> Deed:
     email = f"{uuid4().hex[:10]}@example.com"
-    _, token = await stage.api.backend.accounts.invite(stage.world.organization, email, Role.VIEWER, SETUP)
+    _, token = await stage.api.platform.accounts.invite(
+        stage.world.organization, email, Role.VIEWER, SETUP
+    )
     stage.secrets.add(token)
     body = {"token": token, "name": "Next", "password": PASSWORD}
     return Deed(action="invitation.accept", body=body, credential="", actor=f"user:{email}")
@@ -305,20 +409,29 @@ async def revoke_key(stage: Stage) -> Deed:
 @case
 async def log_in(stage: Stage) -> Deed:
     body = {"email": stage.world.email, "password": PASSWORD}
-    return Deed(action="session.create", body=body, credential="", actor=f"user:{stage.world.email}")
+    return Deed(
+        action="session.create", body=body, credential="", actor=f"user:{stage.world.email}"
+    )
 
 
 @case
 async def log_in_by_link(stage: Stage) -> Deed:
-    token = await stage.api.backend.accounts.login_secret(stage.world.email, stage.world.organization, SETUP)
+    token = await stage.api.platform.accounts.login_secret(
+        stage.world.email, stage.world.organization, SETUP
+    )
     stage.secrets.add(token)
-    return Deed(action="session.create", body={"token": token}, credential="", actor=f"user:{stage.world.email}")
+    return Deed(
+        action="session.create",
+        body={"token": token},
+        credential="",
+        actor=f"user:{stage.world.email}",
+    )
 
 
 @case
 async def log_out(stage: Stage) -> Deed:
-    accounts = stage.api.backend.accounts
-    user = await stage.api.backend.directory.user_named(stage.world.email)
+    accounts = stage.api.platform.accounts
+    user = await stage.api.platform.records.users.with_email(stage.world.email)
     assert user is not None
     session = (await accounts.begin_session(user, stage.world.organization, SETUP)).secret
     headers = {"cookie": f"{COOKIE}={session}", CSRF_HEADER: accounts.csrf_token(session)}
@@ -332,7 +445,9 @@ async def create_tokens(stage: Stage) -> Deed:
 
 
 async def _granted(stage: Stage, action: str) -> Deed:
-    made = await answer(stage.visitor, "POST", "/api/v1/tokens", {"email": stage.world.email, "password": PASSWORD})
+    made = await answer(
+        stage.visitor, "POST", "/api/v1/tokens", {"email": stage.world.email, "password": PASSWORD}
+    )
     stage.secrets |= {made["access_token"], made["refresh_token"]}
     body = {"refresh_token": made["refresh_token"]}
     return Deed(action=action, body=body, credential="", actor=f"user:{stage.world.email}")
@@ -378,7 +493,7 @@ def audited_ones() -> list[Operation]:
 
 @pytest.fixture
 async def stage(api: Api) -> Stage:
-    return Stage(api, await make_world(api), await api.user(1, Role.OWNER))
+    return Stage(api, await make_tenant(api), await api.user(1, Role.OWNER))
 
 
 def test_every_mutating_operation_has_a_case() -> None:
@@ -391,9 +506,13 @@ async def do(stage: Stage, operation: Operation) -> list[str]:
     identifier = uuid4().hex
     before = await stage.last()
     credential = stage.world.token if deed.credential is None else deed.credential
-    headers = {"x-request-id": identifier, **deed.headers} | ({"authorization": f"Bearer {credential}"} if credential else {})
+    headers = {"x-request-id": identifier, **deed.headers} | (
+        {"authorization": f"Bearer {credential}"} if credential else {}
+    )
     body = {} if deed.body is None else {"json": deed.body}
-    response = await stage.visitor.request(operation.method, operation.at(deed.at), headers=headers, **body)
+    response = await stage.visitor.request(
+        operation.method, operation.at(deed.at), headers=headers, **body
+    )
     stage.visitor.cookies.clear()
     assert response.is_success, f"{operation.name}: {response.text}"
     stage.secrets |= _secrets(response)
@@ -401,13 +520,17 @@ async def do(stage: Stage, operation: Operation) -> list[str]:
     who = deed.actor or await _whose(stage, credential)
     organization = stage.world.organization if deed.organization is None else deed.organization
     right = (who, deed.action, organization, "127.0.0.1", identifier)
-    if [(one.actor, one.action, one.organization, one.origin, one.request) for one in entries] == [right]:
+    if [(one.actor, one.action, one.organization, one.origin, one.request) for one in entries] == [
+        right
+    ]:
         return []
     return [f"{operation.name}: not one entry {right}, but {entries}"]
 
 
 async def _whose(stage: Stage, credential: str) -> str:
-    response = await stage.visitor.get("/api/v1/session", headers={"authorization": f"Bearer {credential}"})
+    response = await stage.visitor.get(
+        "/api/v1/session", headers={"authorization": f"Bearer {credential}"}
+    )
     return str(response.json()["label"])
 
 
@@ -415,26 +538,43 @@ def _secrets(response: httpx.Response) -> set[str]:
     """What an answer tells once, in its body or as a cookie."""
     told = response.json() if response.content else {}
     names = ("secret", "token", "invitation_token", "access_token", "refresh_token", "csrf_token")
-    return {told[name] for name in names if isinstance(told, dict) and name in told} | {*dict(response.cookies).values()}
+    return {told[name] for name in names if isinstance(told, dict) and name in told} | {
+        *dict(response.cookies).values()
+    }
 
 
-async def test_every_change_leaves_one_entry(stage: Stage, store_url: str, figure: Callable[[str], None]) -> None:
-    order = ["create_project", "update_project", "delete_project"]  # with two projects, "the only one" is none
-    planned = sorted(audited_ones(), key=lambda one: order.index(one.name) if one.name in order else len(order))
+async def test_every_change_leaves_one_entry(
+    stage: Stage, store_url: str, figure: Callable[[str], None]
+) -> None:
+    # with two projects, "the only one" is none
+    order = ["create_project", "update_project", "delete_project"]
+    planned = sorted(
+        audited_ones(), key=lambda one: order.index(one.name) if one.name in order else len(order)
+    )
     wrong = [text for operation in planned for text in await do(stage, operation)]
     assert not wrong, "\n".join(wrong)
     log = [
-        repr([bytes(value) if isinstance(value, msgspec.Raw) else value for value in msgspec.structs.astuple(one)])
+        repr(
+            [
+                bytes(value) if isinstance(value, msgspec.Raw) else value
+                for value in msgspec.structs.astuple(one)
+            ]
+        )
         for one in await stage.entries(0)
     ]
     told = [secret for secret in stage.secrets if any(secret in text for text in log)]
     assert not told, "secrets in the log"
     assert not any(f"{stage.world.mark}-payload" in text for text in log), "payloads in the log"
     counted = f"n = {len(planned)} operations that change something: one entry each"
-    figure(f"S12 {store_url.partition(':')[0]}: {counted}; 0 of {len(stage.secrets)} secrets in {len(log)} entries")
+    figure(
+        f"S12 {store_url.partition(':')[0]}: {counted}; 0 of {len(stage.secrets)} secrets in "
+        f"{len(log)} entries"
+    )
 
 
-async def test_what_is_refused_leaves_no_entry(stage: Stage, store_url: str, figure: Callable[[str], None]) -> None:
+async def test_what_is_refused_leaves_no_entry(
+    stage: Stage, store_url: str, figure: Callable[[str], None]
+) -> None:
     client, world = stage.world.client, stage.world
     _, _, viewer = await stage.user()
     key = await stage.key()
@@ -446,25 +586,31 @@ async def test_what_is_refused_leaves_no_entry(stage: Stage, store_url: str, fig
         path = operation.at({name: str(uuid4()) for name in operation.named("path")})
         usual = usual_body(operation.body)
         for caller, body in ((nobody, usual), (weak, usual), (client, {})):
-            response = await caller.request(operation.method, path, json=None if operation.body is None else body)
-            assert 400 <= response.status_code < 500, f"{operation.name}: {response.status_code} {response.text}"
+            response = await caller.request(
+                operation.method, path, json=None if operation.body is None else body
+            )
+            assert 400 <= response.status_code < 500, (
+                f"{operation.name}: {response.status_code} {response.text}"
+            )
             asked += 1
-    for method, path, sent in (
-        ("POST", "/api/v1/queues", {"name": world.first("queue")}),
-        ("POST", f"/api/v1/jobs/{world.jobs['succeeded']}/cancel", {}),
-        ("POST", f"/api/v1/jobs/{world.jobs['pending']}/redrive", None),
-        ("DELETE", f"/api/v1/jobs/{world.jobs['processing']}", None),
-        ("PATCH", f"/api/v1/jobs/{world.jobs['pending']}", {"queue": "nowhere"}),
-        ("POST", "/api/v1/jobs", {"queue": "nowhere", "job_type": "t"}),
-        ("DELETE", f"/api/v1/keys/{key}", None),
-        ("POST", f"/api/v1/keys/{key}/rotate", {}),
-        ("DELETE", f"/api/v1/projects/{world.first('project')}", None),
-        ("DELETE", f"/api/v1/members/{world.values['user_id'][1]}", None),
-        ("DELETE", f"/api/v1/workers/{world.first('worker_id')}", None),
-        ("PATCH", "/api/v1/organization", {"name": "default"}),
+    for expected, method, path, sent in (
+        (409, "POST", "/api/v1/queues", {"name": world.first("queue")}),
+        (409, "POST", f"/api/v1/jobs/{world.jobs['succeeded']}/cancel", {}),
+        (409, "POST", f"/api/v1/jobs/{world.jobs['pending']}/redrive", None),
+        (409, "DELETE", f"/api/v1/jobs/{world.jobs['processing']}", None),
+        (404, "PATCH", f"/api/v1/jobs/{world.jobs['pending']}", {"queue": "nowhere"}),
+        (404, "POST", "/api/v1/jobs", {"queue": "nowhere", "job_type": "t"}),
+        (409, "DELETE", f"/api/v1/keys/{key}", None),
+        (409, "POST", f"/api/v1/keys/{key}/rotate", {}),
+        (409, "DELETE", f"/api/v1/projects/{world.first('project')}", None),
+        (409, "DELETE", f"/api/v1/members/{world.values['user_id'][1]}", None),
+        (409, "DELETE", f"/api/v1/workers/{world.first('worker_id')}", None),
+        (409, "PATCH", "/api/v1/organization", {"name": "default"}),
     ):
         response = await client.request(method, path, json=sent)
-        assert response.status_code in (404, 409), f"{method} {path}: {response.status_code} {response.text}"
+        assert response.status_code == expected, (
+            f"{method} {path}: {response.status_code} {response.text}"
+        )
         asked += 1
     assert await stage.entries(before) == []
     figure(f"S12 {store_url.partition(':')[0]}: n = {asked} refused changes left 0 entries")
@@ -474,10 +620,12 @@ async def test_what_is_refused_leaves_no_entry(stage: Stage, store_url: str, fig
 
 LOG = ("audit", "audit_seals")
 TAMPERING = {
-    "an actor changed": "update taskforge.audit set actor = 'user:someone@example.com' where number = {number}",
+    "an actor changed": "update taskforge.audit set actor = 'user:someone@example.com' where "
+    "number = {number}",
     "a target changed": "update taskforge.audit set target = target || '.' where number = {number}",
     "an address removed": "update taskforge.audit set origin = 'elsewhere' where number = {number}",
-    "an organization changed": "update taskforge.audit set organization = 999 where number = {number}",
+    "an organization changed": "update taskforge.audit set organization = 999 where number = "
+    "{number}",
     "what was after changed": "update taskforge.audit set after = '[]' where number = {number}",
     "an entry removed": "delete from taskforge.audit where number = {number}",
     "the log's end removed": "delete from taskforge.audit where number >= {number}",
@@ -493,9 +641,9 @@ async def _verdict(stage: Stage) -> bool:
 
 async def _seal_twice(stage: Stage) -> int:
     """Two seals with entries behind each, and the number of an entry under the first."""
-    await stage.api.backend.journal.seal()
+    await stage.api.platform.records.audit_seals.seal()
     await answer(stage.world.client, "POST", "/api/v1/queues", {"name": f"q{uuid4().hex[:8]}"})
-    await stage.api.backend.journal.seal()
+    await stage.api.platform.records.audit_seals.seal()
     return (await stage.entries(0))[3].number
 
 
@@ -503,33 +651,56 @@ async def test_tampering_shows(
     stage: Stage, store_url: str, monkeypatch: pytest.MonkeyPatch, figure: Callable[[str], None]
 ) -> None:
     number = await _seal_twice(stage)
-    await _run(store_url, *(f"create table taskforge.kept_{table} as select * from taskforge.{table}" for table in LOG))
+    await _run(
+        store_url,
+        *(
+            f"create table taskforge.kept_{table} as select * from taskforge.{table}"
+            for table in LOG
+        ),
+    )
     assert await _verdict(stage)
     for name, statement in TAMPERING.items():
         await _run(store_url, statement.format(number=number))
         assert not await _verdict(stage), name
-        with monkeypatch.context() as patch:  # the twin: a check that does not look at what entries say, or at how seals follow
-            patch.setattr(Journal, "_problem", _no_problem)
+        # the twin: a check that does not look at what entries say, or at how seals follow
+        with monkeypatch.context() as patch:
+            patch.setattr(AuditSeals, "_problem_of_chain", _no_problem)
             assert await _verdict(stage)
-        await _run(store_url, *(f"delete from taskforge.{table}" for table in LOG), *map(_put_back, LOG))
+        await _run(
+            store_url, *(f"delete from taskforge.{table}" for table in LOG), *map(_put_back, LOG)
+        )
         assert await _verdict(stage), f"{name}: put back, and still not well"
-    figure(f"S12 {store_url.partition(':')[0]}: {len(TAMPERING)} of n = {len(TAMPERING)} ways to tamper with the log shown")
+    figure(
+        f"S12 {store_url.partition(':')[0]}: {len(TAMPERING)} of n = {len(TAMPERING)} ways to "
+        f"tamper with the log shown"
+    )
 
 
-async def test_a_past_that_was_rewritten_with_its_seal_shows_in_the_seal_behind_it(stage: Stage, store_url: str) -> None:
+async def test_a_past_that_was_rewritten_with_its_seal_shows_in_the_seal_behind_it(
+    stage: Stage, store_url: str
+) -> None:
     number = await _seal_twice(stage)
     await _run(store_url, TAMPERING["an actor changed"].format(number=number))
-    journal: Any = stage.api.backend.journal
-    seals = await journal._seals(0)  # the server's own upkeep may have sealed meanwhile
+    audit_seals = stage.api.platform.records.audit_seals
+    seals = await audit_seals.seals_behind(0)  # the server's own upkeep may have sealed meanwhile
     at = next(at for at, seal in enumerate(seals) if seal.last_number >= number)
     seal, before = seals[at], seals[at - 1] if at else None
-    entries = await journal._behind(before, below=_UP_TO, limit=seal.entries, upto=seal)
-    digest = digest_of(entries)
-    values = (digest, link(before.hash if before else FIRST, digest, seal.entries), seal.number)
+    entries = await audit_seals.entries_of(seal, before)
+    rewritten = next_seal(SealKeys(), before, entries, seal.at)
+    values = (rewritten.digest, rewritten.hash, seal.number)
     engine: Any = stage.api.engine
-    await engine.write([Step("update taskforge.audit_seals set digest = $1, hash = $2 where number = $3", values)])
+    await engine.write(
+        [
+            step_of(
+                "update taskforge.audit_seals set digest = $1, hash = $2 where number = $3", *values
+            )
+        ]
+    )
     told = await answer(stage.api.client(stage.platform), "GET", "/api/v1/audit/verification")
-    assert (told["intact"], told["problem"]) == (False, f"seal {seal.number + 1} does not follow from the one before it")
+    assert (told["intact"], told["problem"]) == (
+        False,
+        f"seal {seal.number + 1} does not follow from the one before it",
+    )
 
 
 async def _no_problem(*_: Any) -> None:
@@ -537,7 +708,10 @@ async def _no_problem(*_: Any) -> None:
 
 
 def _put_back(table: str) -> str:
-    return f"insert into taskforge.{table} overriding system value select * from taskforge.kept_{table}"
+    return (
+        f"insert into taskforge.{table} overriding system value select * from "
+        f"taskforge.kept_{table}"
+    )
 
 
 async def _run(url: str, *statements: str) -> None:
@@ -571,27 +745,27 @@ def _untold(caller: Caller, action: str) -> None:
 
 
 def _nothing(*_: Any, **__: Any) -> Step:
-    return Step("select 1")
+    return step_of("select 1")
 
 
 def _all_alike(note: Note, *rest: Any, **more: Any) -> Step:
-    return audited(msgspec.structs.replace(note, action="changed", request=None), *rest, **more)
+    return audit_step(msgspec.structs.replace(note, action="changed", request=None), *rest, **more)
 
 
-async def _twice(self: Journal, note: Note, target: str, **more: Any) -> None:
+async def _twice(self: AuditLog, note: Note, target: str, **more: Any) -> None:
     await record(self, note, target, **more)
     await record(self, note, target, **more)
 
 
-record = Journal.record
+record = AuditLog.add
 TWINS: dict[str, tuple[Any, str, Any, str]] = {
     "nobody is said to have done it": (Caller, "note", _unsigned, "create_queue"),
     "another organization is told": (Caller, "note", _elsewhere, "create_job"),
     "a change of a queue is not told": (Caller, "note", _untold, "pause_queue"),
-    "a new project is not told": (directory, "audited", _nothing, "create_invitation"),
-    "a new key is not told": (keyring, "audited", _nothing, "create_key"),
-    "all changes are told alike": (keyring, "audited", _all_alike, "revoke_key"),
-    "told twice": (Journal, "record", _twice, "change_jobs"),
+    "a new project is not told": (invitations, "audit_step", _nothing, "create_invitation"),
+    "a new key is not told": (api_keys, "audit_step", _nothing, "create_key"),
+    "all changes are told alike": (api_keys, "audit_step", _all_alike, "revoke_key"),
+    "told twice": (AuditLog, "add", _twice, "change_jobs"),
 }
 
 
@@ -604,4 +778,7 @@ async def test_each_missing_or_wrong_entry_is_noticed(
         with monkeypatch.context() as patch:
             patch.setattr(where, attribute, broken)
             assert await do(stage, by_name[operation]), name
-    figure(f"S12 {store_url.partition(':')[0]}: {len(TWINS)} of n = {len(TWINS)} missing or wrong entries noticed")
+    figure(
+        f"S12 {store_url.partition(':')[0]}: {len(TWINS)} of n = {len(TWINS)} missing or wrong "
+        f"entries noticed"
+    )

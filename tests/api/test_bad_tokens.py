@@ -1,4 +1,5 @@
-"""S3: credentials that are forged, broken, over or in the wrong place, at every operation; and how soon a revoked one ends."""
+"""S3: credentials that are forged, broken, over or in the wrong place, at every operation; and how
+soon a revoked one ends."""
 
 import asyncio
 import base64
@@ -15,18 +16,19 @@ import pytest
 from joserfc.jwk import ECKey, RSAKey
 from joserfc.jwt import encode
 
-from taskforge.api import caller, front
-from taskforge.api.caller import PUBLIC
+from taskforge.api.entry import caller, front
+from taskforge.api.entry.caller import PUBLIC
 from taskforge.domain.access import Role
 from taskforge.domain.tenancy import User
-from taskforge.operations import gatekeeper
-from taskforge.operations.access_tokens import AccessTokens, Claims
-from taskforge.operations.accounts import Grant
-from taskforge.storage.keyring import Keyring
-from tests.api.line import Headers, Line
+from taskforge.operations.access import gatekeeper
+from taskforge.operations.access.access_tokens import AccessTokens, Claims
+from taskforge.operations.access.accounts import Grant
+from taskforge.storage.records.api_keys import ApiKeys
+from taskforge.storage.records.tokens import Tokens
+from tests.api.marked_tenant import EVERYTHING, PASSWORD, answer
 from tests.api.operations import Operation, operations
-from tests.api.world import EVERYTHING, PASSWORD, answer
-from tests.serving import SETUP, Api
+from tests.support.line import Headers, Line
+from tests.support.serving import SETUP, Api
 
 LEAST = 60
 MOST_SECONDS = 5.0
@@ -47,19 +49,28 @@ class Account(msgspec.Struct, kw_only=True):
     def token(self) -> str:
         return self.grant.access_token
 
-    def signed(self, header: dict[str, Any] | None = None, key: bytes | None = None, hash_: str = "sha256", **claims: Any) -> str:
+    def signed(
+        self,
+        header: dict[str, Any] | None = None,
+        key: bytes | None = None,
+        hash_: str = "sha256",
+        **claims: Any,
+    ) -> str:
         """A token like the good one but for this; a claim of `...` is left out."""
-        said = {name: value for name, value in {**self.claims, **claims}.items() if value is not ...}
+        said = {
+            name: value for name, value in {**self.claims, **claims}.items() if value is not ...
+        }
         text = f"{_coded({'alg': 'HS256', 'typ': 'at+jwt', **(header or {})})}.{_coded(said)}"
-        return f"{text}.{_b64(hmac.new(self.key if key is None else key, text.encode(), hash_).digest())}"
+        seal = hmac.new(self.key if key is None else key, text.encode(), hash_)
+        return f"{text}.{_b64(seal.digest())}"
 
 
 async def enter(api: Api, organization: int, role: Role = Role.ADMIN) -> Account:
     email = f"{uuid4().hex[:10]}@example.com"
-    accounts = api.backend.accounts
+    accounts = api.platform.accounts
     _, invitation = await accounts.invite(organization, email, role, SETUP)
     await accounts.accept(invitation, "Someone", PASSWORD, "-", lambda *_: SETUP)
-    user = await api.backend.directory.user_named(email)
+    user = await api.platform.records.users.with_email(email)
     assert user is not None
     grant = await accounts.grant(user, organization, SETUP)
     session = (await accounts.begin_session(user, organization, SETUP)).secret
@@ -92,11 +103,22 @@ def forged(good: Account) -> Iterator[tuple[str, str]]:
     yield "HS512", good.signed({"alg": "HS512"}, hash_="sha512")
     yield "HS384 in name only", good.signed({"alg": "HS384"})
     rsa, elliptic = RSAKey.generate_key(2048), ECKey.generate_key("P-256")
-    yield "RS256 of one's own", encode({"alg": "RS256", "typ": "at+jwt"}, good.claims, rsa, algorithms=["RS256"])
-    yield "ES256 of one's own", encode({"alg": "ES256", "typ": "at+jwt"}, good.claims, elliptic, algorithms=["ES256"])
+    yield (
+        "RS256 of one's own",
+        encode({"alg": "RS256", "typ": "at+jwt"}, good.claims, rsa, algorithms=["RS256"]),
+    )
+    yield (
+        "ES256 of one's own",
+        encode({"alg": "ES256", "typ": "at+jwt"}, good.claims, elliptic, algorithms=["ES256"]),
+    )
     yield "RS256 in name only", good.signed({"alg": "RS256"})
     yield "HS256 with a public key", good.signed(key=rsa.as_pem(private=False))
-    for name, key in (("another", b"k" * 32), ("an empty", b""), ("a guessed", b"secret"), ("a zero", bytes(32))):
+    for name, key in (
+        ("another", b"k" * 32),
+        ("an empty", b""),
+        ("a guessed", b"secret"),
+        ("a zero", bytes(32)),
+    ):
         yield f"{name} key", good.signed(key=key)
     for name, value in (
         ("kid", "../../../../dev/null"),
@@ -171,8 +193,11 @@ def broken(good: Account) -> Iterator[tuple[str, str]]:
     yield "1 MB", "a" * 1_000_000
 
 
-async def wrong(api: Api, organization: int, good: Account, key: str) -> AsyncIterator[tuple[str, Headers]]:
-    """Each kind of bad credential as headers. Those that were good before were used then, so that a memory of them would show."""
+async def wrong(
+    api: Api, organization: int, good: Account, key: str
+) -> AsyncIterator[tuple[str, Headers]]:
+    """Each kind of bad credential as headers. Those that were good before were used then, so that a
+    memory of them would show."""
     for name, token in [*forged(good), *broken(good)]:
         yield name, [_bearer(token)]
     async for name, token in _over(api, organization, good):
@@ -188,8 +213,16 @@ async def wrong(api: Api, organization: int, good: Account, key: str) -> AsyncIt
         ("a key and more", f"{key}x"),
         ("a key without its kind", key[4:]),
         ("a key, percent-coded", key.replace("_", "%5f")),
-        ("a login's token", await api.backend.accounts.login_secret(good.user.email, organization, SETUP)),
-        ("an invitation's token", (await api.backend.accounts.invite(organization, "i@example.com", Role.ADMIN, SETUP))[1]),
+        (
+            "a login's token",
+            await api.platform.accounts.login_secret(good.user.email, organization, SETUP),
+        ),
+        (
+            "an invitation's token",
+            (await api.platform.accounts.invite(organization, "i@example.com", Role.ADMIN, SETUP))[
+                1
+            ],
+        ),
         ("a refresh token", good.grant.refresh_token),
         ("a CSRF token", good.csrf),
         ("a pattern", "tfk_%"),
@@ -224,8 +257,14 @@ async def wrong(api: Api, organization: int, good: Account, key: str) -> AsyncIt
         ("a wrong session", [_cookie("tfs_" + "a" * 43)]),
         ("an empty session", [_cookie("")]),
         ("a session under another name", [(b"cookie", b"session=" + good.session.encode())]),
-        ("a good session behind a bad header", [_bearer("bad"), _cookie(good.session), (b"x-csrf-token", good.csrf.encode())]),
-        ("a good session behind Basic", [(b"authorization", b"Basic " + basic), _cookie(good.session)]),
+        (
+            "a good session behind a bad header",
+            [_bearer("bad"), _cookie(good.session), (b"x-csrf-token", good.csrf.encode())],
+        ),
+        (
+            "a good session behind Basic",
+            [(b"authorization", b"Basic " + basic), _cookie(good.session)],
+        ),
     ):
         yield name, headers
 
@@ -234,23 +273,39 @@ async def _over(api: Api, organization: int, good: Account) -> AsyncIterator[tup
     """Credentials that were good."""
     admin = good.client
     for name in ("a revoked key", "a key that expired"):
-        made = await answer(admin, "POST", "/api/v1/keys", {"name": "k", "permissions": EVERYTHING, "expires_in_days": 30})
+        made = await answer(
+            admin,
+            "POST",
+            "/api/v1/keys",
+            {"name": "k", "permissions": EVERYTHING, "expires_in_days": 30},
+        )
         await _used(api, made["secret"])
         if name == "a revoked key":
             await answer(admin, "DELETE", f"/api/v1/keys/{made['key']['id']}")
         else:
-            await answer(admin, "POST", f"/api/v1/keys/{made['key']['id']}/rotate", {"overlap_seconds": 0})
+            await answer(
+                admin, "POST", f"/api/v1/keys/{made['key']['id']}/rotate", {"overlap_seconds": 0}
+            )
         yield name, made["secret"]
     over = await enter(api, organization)
     await _used(api, over.token, over.session)
-    await answer(api.client(), "POST", "/api/v1/tokens/revoke", {"refresh_token": over.grant.refresh_token})
+    await answer(
+        api.client(), "POST", "/api/v1/tokens/revoke", {"refresh_token": over.grant.refresh_token}
+    )
     yield "a token whose login ended", over.token
-    await api.backend.accounts.end_session(over.session, SETUP)
+    await api.platform.accounts.end_session(over.session, SETUP)
     yield "a session that ended", over.session
     stolen = await enter(api, organization)
     await _used(api, stolen.token)
-    fresh = await answer(api.client(), "POST", "/api/v1/tokens/refresh", {"refresh_token": stolen.grant.refresh_token})
-    again = await api.client().post("/api/v1/tokens/refresh", json={"refresh_token": stolen.grant.refresh_token})
+    fresh = await answer(
+        api.client(),
+        "POST",
+        "/api/v1/tokens/refresh",
+        {"refresh_token": stolen.grant.refresh_token},
+    )
+    again = await api.client().post(
+        "/api/v1/tokens/refresh", json={"refresh_token": stolen.grant.refresh_token}
+    )
     assert again.status_code == 401
     yield "a token of a stolen login", stolen.token
     yield "a newer token of a stolen login", fresh["access_token"]
@@ -269,7 +324,12 @@ async def _over(api: Api, organization: int, good: Account) -> AsyncIterator[tup
     await _used(api, reset.token)
     offer = await answer(admin, "POST", f"/api/v1/members/{reset.user.id}/password-reset")
     yield "a reset's token", offer["token"]
-    await answer(api.client(), "POST", "/api/v1/password/reset", {"token": offer["token"], "new_password": PASSWORD + "!"})
+    await answer(
+        api.client(),
+        "POST",
+        "/api/v1/password/reset",
+        {"token": offer["token"], "new_password": PASSWORD + "!"},
+    )
     yield "a token from before a reset", reset.token
 
 
@@ -278,8 +338,11 @@ async def _used(api: Api, *credentials: str) -> None:
         await answer(api.client(one), "GET", "/api/v1/session")
 
 
-async def try_all(line: Line, bad: list[tuple[str, Headers]], share: int = 1) -> tuple[int, list[str]]:
-    """At every operation that needs one, every bad credential or its share of them in turn; what was not refused."""
+async def try_all(
+    line: Line, bad: list[tuple[str, Headers]], share: int = 1
+) -> tuple[int, list[str]]:
+    """At every operation that needs one, every bad credential or its share of them in turn; what
+    was not refused."""
     found: list[str] = []
     asked = 0
     for place, operation in enumerate(guarded()):
@@ -296,14 +359,20 @@ async def try_all(line: Line, bad: list[tuple[str, Headers]], share: int = 1) ->
 
 def guarded() -> list[Operation]:
     # Ending one's session is asked last: it would end the good one that the others are asked with.
-    return sorted((one for one in operations() if one.permission != PUBLIC), key=lambda one: one.name == "log_out")
+    return sorted(
+        (one for one in operations() if one.permission != PUBLIC),
+        key=lambda one: one.name == "log_out",
+    )
 
 
 async def test_no_bad_credential_is_accepted(
     api: Api, store_url: str, monkeypatch: pytest.MonkeyPatch, figure: Callable[[str], None]
 ) -> None:
     tenant = await api.tenant("tenant")
-    good, ended = await enter(api, tenant.number, Role.OWNER), await enter(api, tenant.number, Role.OWNER)
+    good, ended = (
+        await enter(api, tenant.number, Role.OWNER),
+        await enter(api, tenant.number, Role.OWNER),
+    )
     bad = [one async for one in wrong(api, tenant.number, good, tenant.key)]
     assert len(bad) >= LEAST
     async with Line(api.address) as line:
@@ -314,14 +383,19 @@ async def test_no_bad_credential_is_accepted(
             ("session", [_cookie(ended.session), (b"x-csrf-token", ended.csrf.encode())]),
         ):
             _, found = await try_all(line, [(name, headers)])
-            assert len(found) == len(guarded()), f"the good {name} is refused somewhere, so that refusals there show nothing"
+            assert len(found) == len(guarded()), (
+                f"the good {name} is refused somewhere, so that refusals there show nothing"
+            )
         asked, found = await try_all(line, bad, share=len(bad) // LEAST)
         assert not found, "\n".join(found)
         store = store_url.partition(":")[0]
-        counted = f"{len(bad)} bad credentials in turn, {LEAST} or more at each of {len(guarded())} operations, n = {asked}"
+        counted = (
+            f"{len(bad)} bad credentials in turn, {LEAST} or more at each of "
+            f"{len(guarded())} operations, n = {asked}"
+        )
         figure(f"S3 {store}: {counted}: 0 accepted, 0 faults")
         for twin, (where, attribute, replaced, about) in TWINS.items():
-            api.backend.forget()
+            api.platform.forget()
             with monkeypatch.context() as patch:
                 patch.setattr(where, attribute, replaced)
                 _, found = await try_all(line, [one for one in bad if one[0] == about])
@@ -331,25 +405,27 @@ async def test_no_bad_credential_is_accepted(
 
 def _unverified(tokens: AccessTokens, text: str) -> Claims:
     values = json.loads(base64.urlsafe_b64decode(text.split(".")[1] + "=="))
-    return Claims(UUID(values["sub"]), values["org"], values["epoch"], UUID(values["family"]), values["exp"])
+    return Claims(
+        UUID(values["sub"]), values["org"], values["epoch"], UUID(values["family"]), values["exp"]
+    )
 
 
-async def _alive(keyring: Keyring, family: UUID) -> bool:
+async def _alive(tokens: Tokens, family: UUID) -> bool:
     return True
 
 
-async def _never_over(keyring: Keyring, secret: bytes) -> Any:
-    key = await key_with(keyring, secret)
+async def _never_over(api_keys: ApiKeys, secret: bytes) -> Any:
+    key = await key_with(api_keys, secret)
     return key and msgspec.structs.replace(key, revoked_at=None, expires_at=None)
 
 
-key_with = Keyring.key_with
+key_with = ApiKeys.with_secret
 TWINS: dict[str, tuple[Any, str, Any, str]] = {
     "the signature is not checked": (AccessTokens, "read", _unverified, "another key"),
     "an unsigned token is read": (AccessTokens, "read", _unverified, "alg 'none' unsigned"),
-    "a login never ends": (Keyring, "is_alive", _alive, "a token whose login ended"),
-    "a key is never revoked": (Keyring, "key_with", _never_over, "a revoked key"),
-    "a key never expires": (Keyring, "key_with", _never_over, "a key that expired"),
+    "a login never ends": (Tokens, "is_alive", _alive, "a token whose login ended"),
+    "a key is never revoked": (ApiKeys, "with_secret", _never_over, "a revoked key"),
+    "a key never expires": (ApiKeys, "with_secret", _never_over, "a key that expired"),
     "two headers are let through": (front, "_ambiguous", lambda *_: None, "two good headers"),
     "anything may be a cookie": (caller, "SESSION", "", "a key as a cookie"),
 }
@@ -366,13 +442,18 @@ async def test_what_is_revoked_ends_everywhere_within_seconds(
     slowest = await _slowest(here, there)
     assert max(slowest.values()) <= MOST_SECONDS, slowest
     told = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in slowest.items())
-    figure(f"S3 {store_url.partition(':')[0]}: revoked at one server, refused by another, n = {len(slowest)}: {told}")
+    figure(
+        f"S3 {store_url.partition(':')[0]}: revoked at one server, refused by another, n = "
+        f"{len(slowest)}: {told}"
+    )
     monkeypatch.setattr(gatekeeper, "REMEMBER_SECONDS", 60.0)
-    here.backend.forget()
-    there.backend.forget()
-    there.backend.gatekeeper._monotonic = _Skipping()
+    here.platform.forget()
+    there.platform.forget()
+    there.platform.gatekeeper._monotonic = _Skipping()
     slowest = await _slowest(here, there)
-    assert min(slowest.values()) > MOST_SECONDS, f"a server that remembers for a minute was not noticed: {slowest}"
+    assert min(slowest.values()) > MOST_SECONDS, (
+        f"a server that remembers for a minute was not noticed: {slowest}"
+    )
 
 
 class _Skipping:
@@ -389,20 +470,36 @@ async def _slowest(here: Api, there: Api) -> dict[str, float]:
     """How long each kind of credential works on after its end, on the server that was not told."""
     tenant = await here.tenant(f"t{uuid4().hex[:8]}")
     admin = await enter(here, tenant.number, Role.OWNER)
-    key = await answer(admin.client, "POST", "/api/v1/keys", {"name": "k", "permissions": ["project:read"]})
+    key = await answer(
+        admin.client, "POST", "/api/v1/keys", {"name": "k", "permissions": ["project:read"]}
+    )
     out, gone, renewed = [await enter(here, tenant.number) for _ in range(3)]
     cases: dict[str, tuple[str, Callable[[], Awaitable[Any]]]] = {
-        "key": (key["secret"], lambda: answer(admin.client, "DELETE", f"/api/v1/keys/{key['key']['id']}")),
+        "key": (
+            key["secret"],
+            lambda: answer(admin.client, "DELETE", f"/api/v1/keys/{key['key']['id']}"),
+        ),
         "token": (
             out.token,
-            lambda: answer(here.client(), "POST", "/api/v1/tokens/revoke", {"refresh_token": out.grant.refresh_token}),
+            lambda: answer(
+                here.client(),
+                "POST",
+                "/api/v1/tokens/revoke",
+                {"refresh_token": out.grant.refresh_token},
+            ),
         ),
-        "session": (out.session, lambda: here.backend.accounts.end_session(out.session, SETUP)),
-        "member": (gone.token, lambda: answer(admin.client, "DELETE", f"/api/v1/members/{gone.user.id}")),
+        "session": (out.session, lambda: here.platform.accounts.end_session(out.session, SETUP)),
+        "member": (
+            gone.token,
+            lambda: answer(admin.client, "DELETE", f"/api/v1/members/{gone.user.id}"),
+        ),
         "password": (
             renewed.token,
             lambda: answer(
-                renewed.client, "POST", "/api/v1/password", {"current_password": PASSWORD, "new_password": PASSWORD + "!"}
+                renewed.client,
+                "POST",
+                "/api/v1/password",
+                {"current_password": PASSWORD, "new_password": PASSWORD + "!"},
             ),
         ),
     }
@@ -411,11 +508,14 @@ async def _slowest(here: Api, there: Api) -> dict[str, float]:
         client: httpx.AsyncClient = there.client(credential)
         assert (await client.get("/api/v1/session")).status_code == 200
         await end()
-        clock = there.backend.gatekeeper._monotonic
+        clock = there.platform.gatekeeper._monotonic
         begun = clock()
         if isinstance(clock, _Skipping):
             clock.skipped += MOST_SECONDS
-        while clock() - begun < MOST_SECONDS + 0.5 and (await client.get("/api/v1/session")).status_code != 401:
+        while (
+            clock() - begun < MOST_SECONDS + 0.5
+            and (await client.get("/api/v1/session")).status_code != 401
+        ):
             await asyncio.sleep(0.05)
         return clock() - begun
 
@@ -441,5 +541,8 @@ def _b64(value: bytes) -> str:
 
 def _same(one: str, other: str) -> bool:
     """Whether two tokens say the same; the order of what they say may differ."""
-    parts = [[json.loads(base64.urlsafe_b64decode(part + "==")) for part in token.split(".")[:2]] for token in (one, other)]
+    parts = [
+        [json.loads(base64.urlsafe_b64decode(part + "==")) for part in token.split(".")[:2]]
+        for token in (one, other)
+    ]
     return bool(parts[0] == parts[1])

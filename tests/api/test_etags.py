@@ -1,4 +1,5 @@
-"""A change with If-Match is made to the version that was read, or not at all; one without undoes nothing that it does not name."""
+"""A change with If-Match is made to the version that was read, or not at all; one without undoes
+nothing that it does not name."""
 
 import asyncio
 from typing import Any
@@ -36,15 +37,21 @@ async def places(api: Api, root: httpx.AsyncClient) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("kind", EDITS)
-async def test_of_many_changes_to_one_version_one_is_made(root: httpx.AsyncClient, places: dict[str, str], kind: str) -> None:
+async def test_of_many_changes_to_one_version_one_is_made(
+    root: httpx.AsyncClient, places: dict[str, str], kind: str
+) -> None:
     path = places[kind]
     read = (await root.get(path)).headers["etag"]
-    answers = await asyncio.gather(*(root.patch(path, headers={"if-match": read}, json=EDITS[kind](n)) for n in range(6)))
+    answers = await asyncio.gather(
+        *(root.patch(path, headers={"if-match": read}, json=EDITS[kind](n)) for n in range(6))
+    )
     assert sorted(one.status_code for one in answers) == [200] + [412] * 5
     [made] = [one for one in answers if one.status_code == 200]
     now = await root.get(path)
     assert (now.json(), now.headers["etag"]) == (made.json(), made.headers["etag"])
-    assert (await root.patch(path, headers={"if-match": now.headers["etag"]}, json=EDITS[kind](7))).status_code == 200
+    assert (
+        await root.patch(path, headers={"if-match": now.headers["etag"]}, json=EDITS[kind](7))
+    ).status_code == 200
 
 
 @pytest.mark.parametrize("kind", EDITS)
@@ -59,9 +66,19 @@ async def test_every_change_is_made_to_the_version_that_was_read(
     for method, verb in (("PATCH", ""), *(("POST", verb) for verb in verbs), ("DELETE", "")):
         body = EDITS[kind](5) if method == "PATCH" else None
         refused = await root.request(method, path + verb, headers={"if-match": stale}, json=body)
-        assert (refused.status_code, refused.json()["type"]) == (412, "urn:taskforge:problem:stale"), (method, verb)
-        for tag, status in (("nonsense", 422), ('"0", "1"', 422), ('"3-gzip"', 412), (f'W/"other", {stale}', 412)):
-            assert (await root.request(method, path + verb, headers={"if-match": tag}, json=body)).status_code == status
+        assert (refused.status_code, refused.json()["type"]) == (
+            412,
+            "urn:taskforge:problem:stale",
+        ), (method, verb)
+        for tag, status in (
+            ("nonsense", 422),
+            ('"0", "1"', 422),
+            ('"3-gzip"', 412),
+            (f'W/"other", {stale}', 412),
+        ):
+            assert (
+                await root.request(method, path + verb, headers={"if-match": tag}, json=body)
+            ).status_code == status
     assert (await root.get(path)).headers["etag"] == before.headers["etag"]
     etag = before.headers["etag"]
     for verb in verbs:
@@ -71,21 +88,30 @@ async def test_every_change_is_made_to_the_version_that_was_read(
     assert (await root.delete(path, headers={"if-match": etag})).status_code == 204
 
 
-async def test_changes_at_once_keep_what_the_other_made(root: httpx.AsyncClient, places: dict[str, str]) -> None:
+async def test_changes_at_once_keep_what_the_other_made(
+    root: httpx.AsyncClient, places: dict[str, str]
+) -> None:
     path = f"/api/v1/projects/{(await root.get(places['project'])).json()['id']}"
     for n in range(8):
         one, other = await asyncio.gather(
-            root.patch(path, json={"quota": {"pending_jobs": 7 + n}}), root.patch(path, json={"name": f"shop{n}"})
+            root.patch(path, json={"quota": {"pending_jobs": 7 + n}}),
+            root.patch(path, json={"name": f"shop{n}"}),
         )
         assert (one.status_code, other.status_code) == (200, 200)
         now = (await root.get(path)).json()
         assert (now["name"], now["quota"]["pending_jobs"]) == (f"shop{n}", 7 + n)
-    changes = [one for one in (await root.get("/api/v1/audit?action=project.update")).json()["items"] if one["before"]]
+    changes = [
+        one
+        for one in (await root.get("/api/v1/audit?action=project.update")).json()["items"]
+        if one["before"]
+    ]
     for older, newer in zip(changes[1:], changes, strict=False):
         assert older["after"] == newer["before"]
 
 
-async def test_an_etag_is_of_one_project_whatever_its_name(root: httpx.AsyncClient, places: dict[str, str]) -> None:
+async def test_an_etag_is_of_one_project_whatever_its_name(
+    root: httpx.AsyncClient, places: dict[str, str]
+) -> None:
     path = places["project"]
     assert (await root.post("/api/v1/projects", json={"name": "other"})).status_code == 201
     read = (await root.get(path)).headers["etag"]
@@ -95,13 +121,26 @@ async def test_an_etag_is_of_one_project_whatever_its_name(root: httpx.AsyncClie
     other = await root.patch(path, json={"name": "shop"})
     assert other.status_code == 200
     for method in ("PATCH", "DELETE"):
-        refused = await root.request(method, path, headers={"if-match": read}, json={"name": "x"} if method == "PATCH" else None)
+        refused = await root.request(
+            method,
+            path,
+            headers={"if-match": read},
+            json={"name": "x"} if method == "PATCH" else None,
+        )
         assert refused.status_code == 412
 
 
 async def test_what_has_no_etag_refuses_the_header(root: httpx.AsyncClient) -> None:
-    assert (await root.patch("/api/v1/organization", json={"name": "x"}, headers={"if-match": '"1"'})).status_code == 422
-    carry = {one.path for one in operations() if one.method == "PATCH" and "If-Match" in one.named("header")}
-    changes = [one for one in operations() if one.method in ("PATCH", "DELETE") and one.path in carry]
-    assert len(carry) == 4
+    assert (
+        await root.patch("/api/v1/organization", json={"name": "x"}, headers={"if-match": '"1"'})
+    ).status_code == 422
+    carry = {
+        one.path
+        for one in operations()
+        if one.method == "PATCH" and "If-Match" in one.named("header")
+    }
+    changes = [
+        one for one in operations() if one.method in ("PATCH", "DELETE") and one.path in carry
+    ]
+    assert len(carry) == 5
     assert all("If-Match" in one.named("header") for one in changes)

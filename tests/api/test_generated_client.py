@@ -1,4 +1,5 @@
-"""The committed document is valid, is what the server serves, and is enough for a stranger's generator to make a working client."""
+"""The committed document is valid, is what the server serves, and is enough for a stranger's
+generator to make a working client."""
 
 import asyncio
 import json
@@ -10,7 +11,7 @@ import httpx
 import pytest
 from openapi_spec_validator import validate
 
-from taskforge.api.server import make_key
+from taskforge.operations.access.first_start import make_key
 from tests.api.conftest import Api
 
 COMMITTED = Path(__file__).parents[2] / "docs" / "reference" / "openapi.json"
@@ -43,7 +44,7 @@ print("told")
 
 
 def test_the_document_is_valid_and_committed() -> None:
-    from taskforge.api.document import document_bytes
+    from taskforge.api.schema.document import document_bytes
 
     committed = COMMITTED.read_bytes()
     validate(json.loads(committed))
@@ -52,30 +53,49 @@ def test_the_document_is_valid_and_committed() -> None:
 
 @pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 async def test_the_server_serves_it(api: Api, root: httpx.AsyncClient) -> None:
-    assert (await api.client().get("/api/v1/openapi.json")).json() == json.loads(COMMITTED.read_text())
+    assert (await api.client().get("/api/v1/openapi.json")).json() == json.loads(
+        COMMITTED.read_text()
+    )
 
 
 @pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 async def test_a_generated_client_works(api: Api, tmp_path: Path) -> None:
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    }
     generator = Path(sys.executable).with_name("openapi-python-client")
     target = tmp_path / "taskforge_client"
     made = await _run(
-        [str(generator), "generate", "--path", str(COMMITTED), "--output-path", str(target), "--meta", "none", "--fail-on-warning"],
+        [
+            str(generator),
+            "generate",
+            "--path",
+            str(COMMITTED),
+            "--output-path",
+            str(target),
+            "--meta",
+            "none",
+            "--fail-on-warning",
+        ],
         tmp_path,
         environment,
     )
     assert "arning" not in made, made
     story = tmp_path / "story.py"
     story.write_text(STORY)
-    key = await make_key(api.backend, "generated client")
+    key = await make_key(api.platform, "generated client")
     told = await _run([sys.executable, str(story), api.address, key], tmp_path, environment)
     assert told.strip().endswith("told"), told
 
 
 async def _run(command: list[str], folder: Path, environment: dict[str, str]) -> str:
     process = await asyncio.create_subprocess_exec(
-        *command, cwd=folder, env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        *command,
+        cwd=folder,
+        env=environment,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
     )
     output, _ = await process.communicate()
     assert process.returncode == 0, output.decode()

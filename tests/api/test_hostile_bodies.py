@@ -1,10 +1,9 @@
-"""S6: bodies and heads that are made to hurt. All are refused as the caller's mistake, cost little and keep nobody waiting."""
+"""S6: bodies and heads that are made to hurt. All are refused as the caller's mistake, cost little
+and keep nobody waiting."""
 
 import asyncio
 import json
-import os
 import socket
-import sys
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -12,58 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import psutil
 import pytest
 
-from taskforge.api import front, wire
+from taskforge.api.entry import front, http_protocol
 from tests.api.conftest import Api
+from tests.support.target import JOB, MIB, Target, serve_alone
 
 MOST_GROWTH_BYTES = 50 * 2**20
 MOST_OTHERS_WAIT_SECONDS = 5.0
-MIB = 2**20
-JOB = {"queue": "mail", "job_type": "send"}
-
-
-class Target:
-    """A server in a process of its own, and a key to it."""
-
-    def __init__(self, address: str, key: str, process: psutil.Process) -> None:
-        self.address, self.key, self.process = address, key, process
-        self.host, self.port = address.removeprefix("http://").split(":")
-
-    def client(self) -> httpx.AsyncClient:
-        return httpx.AsyncClient(base_url=self.address, headers={"authorization": f"Bearer {self.key}"}, timeout=60)
-
-    def memory(self) -> int:
-        return int(self.process.memory_info().rss)
 
 
 @pytest.fixture
 async def target(store_url: str, tmp_path: Path) -> AsyncIterator[Target]:
-    command = [str(Path(sys.executable).with_name("taskforge")), "server", "--json", "--port", "0", "--url", store_url]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("TASKFORGE_")}
-    with (tmp_path / "log").open("wb") as log:
-        process = await asyncio.create_subprocess_exec(
-            *command, cwd=tmp_path, env=environment, stdout=asyncio.subprocess.PIPE, stderr=log
-        )
-    assert process.stdout is not None
-    try:
-        told = json.loads(await asyncio.wait_for(process.stdout.readline(), 30))
-        target = Target(told["address"], told["api_key"], psutil.Process(process.pid))
-        async with target.client() as client:
-            while True:
-                with suppress(httpx.TransportError):
-                    if (await client.get("/readyz")).status_code == 200:
-                        break
-                await asyncio.sleep(0.05)
-            assert (await client.post("/api/v1/queues", json={"name": "mail"})).status_code == 201
-            # What a server takes once, whoever asks: its document, gzip, a first batch.
-            await client.get("/api/v1/openapi.json")
-            await client.post("/api/v1/jobs/bulk", json=[JOB | {"payload": "x" * 4_000}] * 500)
+    async with serve_alone(store_url, tmp_path) as target:
         yield target
-    finally:
-        process.terminate()
-        await process.wait()
 
 
 def raw(target: Target, parts: Iterator[bytes], wait: float = 20) -> int:
@@ -83,7 +44,12 @@ def raw(target: Target, parts: Iterator[bytes], wait: float = 20) -> int:
 
 
 def head(target: Target, path: str, *lines: str, method: str = "POST") -> bytes:
-    wanted = [f"{method} {path} HTTP/1.1", "host: x", f"authorization: Bearer {target.key}", "content-type: application/json"]
+    wanted = [
+        f"{method} {path} HTTP/1.1",
+        "host: x",
+        f"authorization: Bearer {target.key}",
+        "content-type: application/json",
+    ]
     return ("\r\n".join([*wanted, *lines]) + "\r\n\r\n").encode()
 
 
@@ -100,19 +66,27 @@ def floods(target: Target) -> dict[str, Callable[[], int]]:
     for path in ("/api/v1/jobs", "/api/v1/jobs/bulk", "/api/v1/queues", "/api/v1/session"):
         found[f"100 MB declared, {path}"] = lambda path=path: raw(target, _declared(target, path))
         found[f"100 MB in chunks, {path}"] = lambda path=path: raw(target, _chunked(target, path))
-    found["a URL of 1 MB"] = lambda: raw(target, iter([b"GET /api/v1/queues?x=" + b"a" * MIB + b" HTTP/1.1\r\nhost: x\r\n\r\n"]))
-    found["a URL of 100 kB"] = lambda: raw(target, iter([head(target, "/api/v1/queues?x=" + "a" * 100_000, method="GET")]))
+    found["a URL of 1 MB"] = lambda: raw(
+        target, iter([b"GET /api/v1/queues?x=" + b"a" * MIB + b" HTTP/1.1\r\nhost: x\r\n\r\n"])
+    )
+    found["a URL of 100 kB"] = lambda: raw(
+        target, iter([head(target, "/api/v1/queues?x=" + "a" * 100_000, method="GET")])
+    )
     found["a header of 100 MB"] = lambda: raw(target, _long_header(target))
     found["a cookie of 200 kB"] = lambda: raw(
         target, iter([head(target, "/api/v1/queues", "cookie: a=" + "b" * 200_000, method="GET")])
     )
     found["50,000 headers"] = lambda: raw(
-        target, iter([head(target, "/api/v1/queues", *(f"h{n}: 1" for n in range(50_000)), method="GET")])
+        target,
+        iter([head(target, "/api/v1/queues", *(f"h{n}: 1" for n in range(50_000)), method="GET")]),
     )
     found["not HTTP"] = lambda: raw(target, iter([b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\r\n\r\n"]))
-    found["a length that is none"] = lambda: raw(target, iter([head(target, "/api/v1/jobs", "content-length: -1")]))
+    found["a length that is none"] = lambda: raw(
+        target, iter([head(target, "/api/v1/jobs", "content-length: -1")])
+    )
     found["two lengths"] = lambda: raw(
-        target, iter([head(target, "/api/v1/jobs", "content-length: 2", "content-length: 9"), b"{}"])
+        target,
+        iter([head(target, "/api/v1/jobs", "content-length: 2", "content-length: 9"), b"{}"]),
     )
     return found
 
@@ -147,7 +121,11 @@ def bodies() -> dict[str, tuple[str, bytes, dict[str, str]]]:
         "depth 10,000 in a payload": ("/api/v1/jobs", job % deep, {}),
         "depth 10,000 as a body": ("/api/v1/jobs", deep, {}),
         "depth 10,000 in a list of jobs": ("/api/v1/jobs/bulk", b"[" + job % deep + b"]", {}),
-        "depth 10,000 in settings": ("/api/v1/queues", b'{"name":"q","settings":{"max_retries":' + deep + b"}}", {}),
+        "depth 10,000 in settings": (
+            "/api/v1/queues",
+            b'{"name":"q","settings":{"max_retries":' + deep + b"}}",
+            {},
+        ),
         "depth 100,000 objects": ("/api/v1/queues", b'{"a":' * 100_000 + b"1" + b"}" * 100_000, {}),
         "1e6 keys": ("/api/v1/jobs", job % million, {}),
         "1e6 keys as a body": ("/api/v1/queues", million, {}),
@@ -155,13 +133,29 @@ def bodies() -> dict[str, tuple[str, bytes, dict[str, str]]]:
         "600,000 settings": ("/api/v1/queues", b'{"name":"q","settings":' + keys + b"}", {}),
         "1e999 as a payload": ("/api/v1/jobs", job % b"1e999", {}),
         "1e999 deep in a payload": ("/api/v1/jobs", job % b'{"a":[1,{"b":-1e999}]}', {}),
-        "1e999 as a priority": ("/api/v1/jobs", b'{"queue":"mail","job_type":"send","priority":1e999}', {}),
+        "1e999 as a priority": (
+            "/api/v1/jobs",
+            b'{"queue":"mail","job_type":"send","priority":1e999}',
+            {},
+        ),
         "5,000 digits": ("/api/v1/jobs", job % (b"9" * 5_000), {}),
         "400 digits and a half": ("/api/v1/jobs", job % (b"9" * 400 + b".5"), {}),
-        "a huge priority": ("/api/v1/jobs", b'{"queue":"mail","job_type":"send","priority":%s}' % (b"9" * 5_000), {}),
-        "a huge delay": ("/api/v1/jobs", b'{"queue":"mail","job_type":"send","delay_seconds":1e308}', {}),
+        "a huge priority": (
+            "/api/v1/jobs",
+            b'{"queue":"mail","job_type":"send","priority":%s}' % (b"9" * 5_000),
+            {},
+        ),
+        "a huge delay": (
+            "/api/v1/jobs",
+            b'{"queue":"mail","job_type":"send","delay_seconds":1e308}',
+            {},
+        ),
         "a huge weight": ("/api/v1/queues", b'{"name":"q","priority":%s}' % (b"9" * 400), {}),
-        "the year 9999": ("/api/v1/jobs", b'{"queue":"mail","job_type":"send","scheduled_for":"9999-12-31T23:59:59-23:59"}', {}),
+        "the year 9999": (
+            "/api/v1/jobs",
+            b'{"queue":"mail","job_type":"send","scheduled_for":"9999-12-31T23:59:59-23:59"}',
+            {},
+        ),
         "a gzip bomb": ("/api/v1/jobs", squeezed, {"content-encoding": "gzip"}),
         "a gzip bomb elsewhere": ("/api/v1/queues", squeezed, {"content-encoding": "gzip"}),
         "8 MiB and a byte": ("/api/v1/jobs/bulk", b" " * (8 * MIB + 1), {}),
@@ -201,12 +195,16 @@ async def others(target: Target) -> AsyncIterator[list[float]]:
     assert max(waits) < MOST_OTHERS_WAIT_SECONDS
 
 
-async def test_what_is_made_to_hurt_is_refused(target: Target, figure: Callable[[str], None]) -> None:
+async def test_what_is_made_to_hurt_is_refused(
+    target: Target, figure: Callable[[str], None]
+) -> None:
     statuses: dict[str, int] = {}
     before, most = target.memory(), 0
     async with target.client() as client, others(target) as waits:
         for name, (path, body, headers) in bodies().items():
-            answer = await client.post(path, content=body, headers={"content-type": "application/json"} | headers)
+            answer = await client.post(
+                path, content=body, headers={"content-type": "application/json"} | headers
+            )
             statuses[name] = answer.status_code
             assert answer.headers["content-type"] == "application/problem+json", name
             assert len(answer.content) < 10_000, name
@@ -216,22 +214,29 @@ async def test_what_is_made_to_hurt_is_refused(target: Target, figure: Callable[
             most = max(most, target.memory() - before)
     refused = {name: status for name, status in statuses.items() if name != "600,000 keys"}
     assert {name: status for name, status in refused.items() if not 400 <= status < 500} == {}
-    assert statuses["600,000 keys"] in (201, 422), "large, but no mistake; the queue's limit for payloads decides"
+    assert statuses["600,000 keys"] in (201, 422), (
+        "large, but no mistake; the queue's limit for payloads decides"
+    )
     assert most < MOST_GROWTH_BYTES, f"{most / MIB:.0f} MiB"
     figure(
-        f"S6 {target.address}: n={len(statuses)} hostile requests, all 4xx; memory +{most / MIB:.0f} MiB at most; "
+        f"S6 {target.address}: n={len(statuses)} hostile requests, all 4xx; memory "
+        f"+{most / MIB:.0f} MiB at most; "
         f"others waited {max(waits) * 1e3:.0f} ms at most (n={len(waits)})"
     )
 
 
 @pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
-async def test_slow_connections_keep_nobody_waiting(target: Target, figure: Callable[[str], None]) -> None:
+async def test_slow_connections_keep_nobody_waiting(
+    target: Target, figure: Callable[[str], None]
+) -> None:
     before, slow = target.memory(), []
     try:
         for number in range(800):
             writer = (await asyncio.open_connection(target.host, int(target.port)))[1]
             writer.write(
-                b"POST /api/v1/jobs HTTP/1.1\r\nhost: x\r\n" if number % 2 else head(target, "/api/v1/jobs", "content-length: 99")
+                b"POST /api/v1/jobs HTTP/1.1\r\nhost: x\r\n"
+                if number % 2
+                else head(target, "/api/v1/jobs", "content-length: 99")
             )
             slow.append(writer)
         async with others(target) as waits:
@@ -242,7 +247,8 @@ async def test_slow_connections_keep_nobody_waiting(target: Target, figure: Call
         grown = target.memory() - before
         assert grown < MOST_GROWTH_BYTES
         figure(
-            f"S6 slow-loris: n={len(slow)} slow connections, +{grown / MIB:.0f} MiB, others wait {max(waits) * 1e3:.0f} ms at most"
+            f"S6 slow-loris: n={len(slow)} slow connections, +{grown / MIB:.0f} MiB, others wait "
+            f"{max(waits) * 1e3:.0f} ms at most"
         )
     finally:
         for writer in slow:
@@ -250,20 +256,31 @@ async def test_slow_connections_keep_nobody_waiting(target: Target, figure: Call
 
 
 @pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
-async def test_slow_heads_and_bodies_end(api: Api, root: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "HEAD_SECONDS", 0.3)
+async def test_slow_heads_and_bodies_end(
+    api: Api, root: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_protocol, "HEAD_SECONDS", 0.3)
     monkeypatch.setattr(front, "BODY_SECONDS", 0.3)
     key = root.headers["authorization"]
-    begun = f"POST %s HTTP/1.1\r\nhost: x\r\nauthorization: {key}\r\ncontent-type: application/json\r\n"
-    for sent in ("", "GET / HT", "GET / HTTP/1.1\r\nhost: x\r\n", begun % "/api/v1/jobs" + "content-length: 9\r\n\r\n{"):
+    begun = (
+        f"POST %s HTTP/1.1\r\nhost: x\r\nauthorization: {key}\r\ncontent-type: application/json\r\n"
+    )
+    for sent in (
+        "",
+        "GET / HT",
+        "GET / HTTP/1.1\r\nhost: x\r\n",
+        begun % "/api/v1/jobs" + "content-length: 9\r\n\r\n{",
+    ):
         assert await _left_alone(api, sent) == 408, sent
     assert await _left_alone(api, begun % "/api/v1/queues" + "content-length: 9\r\n\r\n{") == 408
 
 
 @pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
-async def test_without_a_limit_of_time_a_slow_head_stays(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_a_limit_of_time_a_slow_head_stays(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The twin."""
-    monkeypatch.setattr(wire.Wire, "_wait", lambda _: None)
+    monkeypatch.setattr(http_protocol.HttpProtocol, "_wait", lambda _: None)
     with pytest.raises(TimeoutError):
         await _left_alone(api, "GET / HT", seconds=1.0)
 
@@ -280,7 +297,9 @@ async def _left_alone(api: Api, sent: str, seconds: float = 5.0) -> int:
 
 
 @pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
-async def test_without_a_limit_of_size_a_body_is_read(api: Api, root: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_a_limit_of_size_a_body_is_read(
+    api: Api, root: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The twin: the same body is refused for its size, and for what it says once nobody counts."""
     body, headers = b" " * (8 * MIB + 1), {"content-type": "application/json"}
     assert (await root.post("/api/v1/jobs/bulk", content=body, headers=headers)).status_code == 413
@@ -295,7 +314,10 @@ UUID = "01900000-0000-7000-8000-000001000000"
 TEXTS: list[tuple[str, str, Any]] = [
     ("POST", "/api/v1/jobs", {"queue": "mail", "job_type": "send", "payload": "?"}),
     ("POST", "/api/v1/jobs", {"queue": "mail", "job_type": "send", "payload": {"?": ["?"]}}),
-    *(("POST", "/api/v1/jobs", JOB | {name: "?"}) for name in ("queue", "job_type", "unique_key", "idempotency_key", "trace")),
+    *(
+        ("POST", "/api/v1/jobs", JOB | {name: "?"})
+        for name in ("queue", "job_type", "unique_key", "idempotency_key", "trace")
+    ),
     *(("POST", "/api/v1/jobs", JOB | {name: "?"}) for name in ("fairness_key", "scheduled_for")),
     ("POST", "/api/v1/jobs", JOB | {"tags": ["?"]}),
     ("POST", "/api/v1/jobs", JOB | {"requires": {"?": "?"}}),
@@ -307,7 +329,11 @@ TEXTS: list[tuple[str, str, Any]] = [
     ("POST", "/api/v1/queues", {"name": "a", "settings": {"rate_limit_algorithm": "?"}}),
     ("POST", "/api/v1/jobs/change", {"action": "cancel", "where": {"queue": "?"}}),
     ("POST", "/api/v1/jobs/change", {"action": "cancel", "where": {"tag": "?", "job_type": "?"}}),
-    ("POST", "/api/v1/jobs/change", {"action": "move", "queue": "?", "where": {"everything": True}}),
+    (
+        "POST",
+        "/api/v1/jobs/change",
+        {"action": "move", "queue": "?", "where": {"everything": True}},
+    ),
     ("PATCH", "/api/v1/organization", {"name": "?"}),
     ("POST", "/api/v1/projects", {"name": "?"}),
     ("PATCH", "/api/v1/projects/default", {"name": "?"}),
@@ -326,10 +352,29 @@ TEXTS: list[tuple[str, str, Any]] = [
     ("PATCH", f"/api/v1/workers/{UUID}", {"name": "?", "capabilities": {"?": "?"}}),
 ]
 QUERIES = [
-    *(f"/api/v1/jobs?{name}=" for name in ("queue", "job_type", "tag", "project", "cursor", "status", "created_after", "limit")),
+    *(
+        f"/api/v1/jobs?{name}="
+        for name in (
+            "queue",
+            "job_type",
+            "tag",
+            "project",
+            "cursor",
+            "status",
+            "created_after",
+            "limit",
+        )
+    ),
     *(
         f"/api/v1/{name}?project="
-        for name in ("queues", "workers", "stats", "assignments", "executions/active", "assignments/matrix")
+        for name in (
+            "queues",
+            "workers",
+            "stats",
+            "assignments",
+            "executions/active",
+            "assignments/matrix",
+        )
     ),
     "/api/v1/queues?name=",
     "/api/v1/workers?worker_type=",
@@ -357,9 +402,15 @@ async def sent(client: httpx.AsyncClient) -> dict[str, int]:
     for method, path, template in TEXTS:
         for value in NASTY:
             bodies = [json.dumps(filled(template, value)).encode()]
-            bodies.append(json.dumps(filled(template, value), ensure_ascii=False).encode("utf-8", "surrogatepass"))
+            bodies.append(
+                json.dumps(filled(template, value), ensure_ascii=False).encode(
+                    "utf-8", "surrogatepass"
+                )
+            )
             for number, body in enumerate(bodies):
-                answer = await client.request(method, path, content=body, headers={"content-type": "application/json"})
+                answer = await client.request(
+                    method, path, content=body, headers={"content-type": "application/json"}
+                )
                 statuses[f"{method} {path} {template} {value[:5]!r} {number}"] = answer.status_code
     for path in QUERIES:
         for value in ("%00", "a%00b", "%ED%A0%80", "%FF", "%01", "x" * 30_000):
@@ -367,28 +418,44 @@ async def sent(client: httpx.AsyncClient) -> dict[str, int]:
     return statuses
 
 
-async def test_texts_that_no_store_can_keep(api: Api, root: httpx.AsyncClient, figure: Callable[[str], None]) -> None:
+async def test_texts_that_no_store_can_keep(
+    api: Api, root: httpx.AsyncClient, figure: Callable[[str], None]
+) -> None:
     assert (await root.post("/api/v1/queues", json={"name": "mail"})).status_code == 201
     statuses = await sent(root)
     assert [name for name, status in statuses.items() if status >= 500] == []
-    listed = await root.get("/api/v1/jobs?limit=1000")
+    listed = await root.get("/api/v1/jobs?limit=1000&include=payload")
     assert listed.status_code == 200
     json.loads(listed.content)["items"][0]["payload"]
     huge = ["1e999", "-1E0999", "9" * 5_000, "9" * 400 + ".5"]
-    many = ",".join('{"queue":"mail","job_type":"send","payload":[' + number + "]}" for number in huge)
-    refused = await root.post("/api/v1/jobs/bulk", content=f"[{many}]", headers={"content-type": "application/json"})
+    many = ",".join(
+        '{"queue":"mail","job_type":"send","payload":[' + number + "]}" for number in huge
+    )
+    refused = await root.post(
+        "/api/v1/jobs/bulk", content=f"[{many}]", headers={"content-type": "application/json"}
+    )
     assert (refused.status_code, refused.json()["ids"]) == (200, [None] * len(huge))
-    for header in ("idempotency-key", "if-match", "last-event-id", "x-csrf-token", "x-request-id", "cookie"):
+    for header in (
+        "idempotency-key",
+        "if-match",
+        "last-event-id",
+        "x-csrf-token",
+        "x-request-id",
+        "cookie",
+    ):
         for value in (b"\x80\xff", b"a" * 20_000, b"", b"\xc3\xa9"):
             answer = await root.post("/api/v1/jobs", json=JOB, headers=[(header.encode(), value)])
             assert answer.status_code in (201, 422), (header, value, answer.text)
     figure(
-        f"S6 {type(api.engine).__name__}: n={len(statuses)} nasty texts in {len(TEXTS)} bodies and {len(QUERIES)} addresses, 0 5xx"
+        f"S6 {type(api.engine).__name__}: n={len(statuses)} nasty texts in {len(TEXTS)} bodies "
+        f"and {len(QUERIES)} addresses, 0 5xx"
     )
 
 
 @pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
-async def test_an_unchecked_field_takes_anything(api: Api, root: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unchecked_field_takes_anything(
+    api: Api, root: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The twin."""
     from taskforge.domain import rules
 

@@ -1,4 +1,5 @@
-"""A thousand workers that wait for jobs cost an idle server next to nothing, and one of them still gets a job at once."""
+"""A thousand workers that wait for jobs cost an idle server next to nothing, and one of them still
+gets a job at once."""
 
 import asyncio
 import json
@@ -24,15 +25,26 @@ HEARTBEAT_SECONDS = 5.0
 
 
 class Line:
-    """One connection that speaks just enough HTTP: a thousand of a full client would cost more than what is measured."""
+    """One connection that speaks just enough HTTP: a thousand of a full client would cost more than
+    what is measured."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: str) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: str
+    ) -> None:
         self._reader, self._writer, self._key = reader, writer, key
 
     async def call(self, verb: str, body: dict[str, Any]) -> Any:
         content = json.dumps(body).encode()
-        head = f"POST /api/v1/worker/{verb} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {self._key}\r\n"
-        self._writer.write(f"{head}content-type: application/json\r\ncontent-length: {len(content)}\r\n\r\n".encode() + content)
+        head = (
+            f"POST /api/v1/worker/{verb} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer "
+            f"{self._key}\r\n"
+        )
+        self._writer.write(
+            (
+                f"{head}content-type: application/json\r\ncontent-length: {len(content)}\r\n\r\n"
+            ).encode()
+            + content
+        )
         answer = (await self._reader.readuntil(b"\r\n\r\n")).decode().lower()
         length = int(answer.split("content-length:")[1].split("\r\n")[0])
         told = await self._reader.readexactly(length)
@@ -47,8 +59,18 @@ class Line:
 @asynccontextmanager
 async def served(url: str, directory: Path) -> AsyncIterator[tuple[psutil.Process, str, str]]:
     """A server in a process of its own: the process, its address, and a key to it."""
-    command = [str(Path(sys.executable).with_name("taskforge")), "server", "--json", "--port", "0", "--url", url]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("TASKFORGE_")}
+    command = [
+        str(Path(sys.executable).with_name("taskforge")),
+        "server",
+        "--json",
+        "--port",
+        "0",
+        "--url",
+        url,
+    ]
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("TASKFORGE_")
+    }
     with (directory / "log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(
             *command, cwd=directory, env=environment, stdout=asyncio.subprocess.PIPE, stderr=log
@@ -66,7 +88,9 @@ async def served(url: str, directory: Path) -> AsyncIterator[tuple[psutil.Proces
 def many_files() -> Iterator[None]:
     """A connection is an open file; the server, which is started within, gets the same room."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(before[1], 8_192) if before[1] > 0 else 8_192, before[1]))
+    resource.setrlimit(
+        resource.RLIMIT_NOFILE, (min(before[1], 8_192) if before[1] > 0 else 8_192, before[1])
+    )
     yield
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
@@ -85,10 +109,16 @@ async def test_waiting_workers_cost_an_idle_server_next_to_nothing(
 ) -> None:
     store = store_url.partition(":")[0]
     with many_files():
-        async with served(store_url, tmp_path) as (process, address, key), httpx.AsyncClient(base_url=address, timeout=30) as root:
+        async with (
+            served(store_url, tmp_path) as (process, address, key),
+            httpx.AsyncClient(base_url=address, timeout=30) as root,
+        ):
             root.headers["authorization"] = f"Bearer {key}"
             assert (await root.post("/api/v1/queues", json={"name": "mail"})).status_code == 201
-            made = await root.post("/api/v1/keys", json={"name": "w", "permissions": [], "project": "default", "kind": "worker"})
+            made = await root.post(
+                "/api/v1/keys",
+                json={"name": "w", "permissions": [], "project": "default", "kind": "worker"},
+            )
             secret = made.json()["secret"]
             host, port = httpx.URL(address).host, httpx.URL(address).port
             idle = await spent(process)
@@ -105,14 +135,25 @@ async def test_waiting_workers_cost_an_idle_server_next_to_nothing(
 
             async def work(one: Line, incarnation: str) -> None:
                 while True:
-                    for job in (await one.call("claim", {"incarnation": incarnation, "limit": 1, "wait_seconds": 60}))["jobs"]:
+                    for job in (
+                        await one.call(
+                            "claim", {"incarnation": incarnation, "limit": 1, "wait_seconds": 60}
+                        )
+                    )["jobs"]:
                         picked.put_nowait((time.monotonic(), job["job"]))
 
             async def beat(one: Line, mine: list[str]) -> None:
                 while True:
                     began = time.monotonic()
                     for incarnation in mine:
-                        await one.call("heartbeat", {"incarnation": incarnation, "cpu_percent": 1.0, "memory_bytes": 1 << 26})
+                        await one.call(
+                            "heartbeat",
+                            {
+                                "incarnation": incarnation,
+                                "cpu_percent": 1.0,
+                                "memory_bytes": 1 << 26,
+                            },
+                        )
                         await asyncio.sleep(HEARTBEAT_SECONDS / len(mine) * 0.9)
                     await asyncio.sleep(max(0.0, began + HEARTBEAT_SECONDS - time.monotonic()))
 
@@ -121,19 +162,25 @@ async def test_waiting_workers_cost_an_idle_server_next_to_nothing(
                 waits = []
                 for _ in range(5):
                     began = time.monotonic()
-                    answer = await root.post("/api/v1/jobs", json={"queue": "mail", "job_type": "send"})
+                    answer = await root.post(
+                        "/api/v1/jobs", json={"queue": "mail", "job_type": "send"}
+                    )
                     at, job = await asyncio.wait_for(picked.get(), 10)
                     assert job == answer.json()["id"]
                     waits.append(at - began)
                     await asyncio.sleep(0.3)
                 return sorted(waits)[-2]
 
-            tasks = [asyncio.create_task(work(*one)) for one in zip(lines, incarnations, strict=True)]
+            tasks = [
+                asyncio.create_task(work(*one)) for one in zip(lines, incarnations, strict=True)
+            ]
             await asyncio.sleep(2)
             waiting = await spent(process)
             quiet = await pickup()
             beaters = [await line() for _ in range(20)]
-            tasks += [asyncio.create_task(beat(one, incarnations[n::20])) for n, one in enumerate(beaters)]
+            tasks += [
+                asyncio.create_task(beat(one, incarnations[n::20])) for n, one in enumerate(beaters)
+            ]
             await asyncio.sleep(1)
             beating = await spent(process)
             busy = await pickup()
@@ -145,7 +192,8 @@ async def test_waiting_workers_cost_an_idle_server_next_to_nothing(
                 await one.close()
     assert over == []
     figure(
-        f"{store}: {count:,} waiting workers cost {waiting:.1%} of a core (none: {idle:.1%}), with their heartbeats {beating:.1%};"
+        f"{store}: {count:,} waiting workers cost {waiting:.1%} of a core (none: {idle:.1%}), "
+        f"with their heartbeats {beating:.1%};"
         f" a job is picked up in {quiet * 1000:.0f} ms, {busy * 1000:.0f} ms"
     )
     assert waiting < MOST_CORE

@@ -1,6 +1,8 @@
-"""R4: the store fails before or after it wrote; clients that send again with a key lose nothing and do nothing twice.
+"""R4: the store fails before or after it wrote; clients that send again with a key lose nothing and
+do nothing twice.
 
-And the server while its store is away: it says so, says when to try again, and serves again once the store is back.
+And the server while its store is away: it says so, says when to try again, and serves again once
+the store is back.
 """
 
 import asyncio
@@ -13,9 +15,9 @@ from typing import Any
 import httpx
 import pytest
 
-from taskforge.api.server import make_key
 from taskforge.domain.errors import StoreUnavailable
-from taskforge.storage.postgres.server import LocalServer
+from taskforge.operations.access.first_start import make_key
+from taskforge.testing.postgres import LocalServer
 from tests.api.conftest import Api
 
 pytestmark = pytest.mark.rotates
@@ -48,7 +50,9 @@ async def enqueue_all(api: Api, key: str, jobs: int, *, with_keys: bool) -> int:
 
     async def client() -> None:
         nonlocal requests
-        async with httpx.AsyncClient(base_url=api.address, headers={"authorization": f"Bearer {key}"}, timeout=30) as http:
+        async with httpx.AsyncClient(
+            base_url=api.address, headers={"authorization": f"Bearer {key}"}, timeout=30
+        ) as http:
             for number in numbers:
                 headers = {"idempotency-key": f"job-{number}"} if with_keys else {}
                 body = {"queue": "mail", "job_type": "send", "payload": number}
@@ -74,16 +78,29 @@ async def stored(root: httpx.AsyncClient) -> Counter[int]:
     found: Counter[int] = Counter()
     cursor: str | None = None
     while True:
-        page = (await root.get("/api/v1/jobs", params={"limit": 1_000} | ({"cursor": cursor} if cursor else {}))).json()
+        page = (
+            await root.get(
+                "/api/v1/jobs",
+                params={"limit": 1_000, "include": "payload"}
+                | ({"cursor": cursor} if cursor else {}),
+            )
+        ).json()
         found.update(one["payload"] for one in page["items"])
         cursor = page["next_cursor"]
         if cursor is None:
             return found
 
 
-async def run(api: Api, root: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, jobs: int, *, with_keys: bool) -> Any:
+async def run(
+    api: Api,
+    root: httpx.AsyncClient,
+    monkeypatch: pytest.MonkeyPatch,
+    jobs: int,
+    *,
+    with_keys: bool,
+) -> Any:
     assert (await root.post("/api/v1/queues", json={"name": "mail"})).status_code == 201
-    key = await make_key(api.backend, "enqueuer")
+    key = await make_key(api.platform, "enqueuer")
     faults = make_doubtful(api, monkeypatch, 0.05)
     requests = await enqueue_all(api, key, jobs, with_keys=with_keys)
     found = await stored(root)
@@ -92,19 +109,27 @@ async def run(api: Api, root: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("jobs", [5_000, pytest.param(500_000, marks=pytest.mark.long)])
 async def test_nothing_is_lost_and_nothing_is_there_twice(
-    api: Api, root: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, figure: Callable[[str], None], jobs: int
+    api: Api,
+    root: httpx.AsyncClient,
+    monkeypatch: pytest.MonkeyPatch,
+    figure: Callable[[str], None],
+    jobs: int,
 ) -> None:
     faults, requests, lost, twice = await run(api, root, monkeypatch, jobs, with_keys=True)
     assert faults["after"] > jobs / 40
     assert (lost, twice) == (0, 0)
     figure(
-        f"R4 {type(api.engine).__name__}: n={jobs:,} jobs of {CLIENTS} clients in {requests:,} requests, "
-        f"{faults['before']} failed before and {faults['after']} after the commit: {lost} lost, {twice} twice"
+        f"R4 {type(api.engine).__name__}: n={jobs:,} jobs of {CLIENTS} clients in {requests:,} "
+        f"requests, "
+        f"{faults['before']} failed before and {faults['after']} after the commit: {lost} lost, "
+        f"{twice} twice"
     )
 
 
 @pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
-async def test_without_keys_some_are_there_twice(api: Api, root: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_keys_some_are_there_twice(
+    api: Api, root: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The twin."""
     faults, _, lost, twice = await run(api, root, monkeypatch, 400, with_keys=False)
     assert lost == 0
@@ -124,7 +149,7 @@ async def test_a_store_that_is_away_is_told_and_comes_back(
     stoppable: LocalServer, serve: Callable[..., Awaitable[Api]], figure: Callable[[str], None]
 ) -> None:
     api = await serve(stoppable.url())
-    root = api.client(await make_key(api.backend, "root"))
+    root = api.client(await make_key(api.platform, "root"))
     assert (await root.post("/api/v1/queues", json={"name": "mail"})).status_code == 201
     calls: dict[str, Callable[[], Awaitable[httpx.Response]]] = {
         "read": lambda: root.get("/api/v1/queues"),
@@ -137,7 +162,11 @@ async def test_a_store_that_is_away_is_told_and_comes_back(
     await asyncio.to_thread(stoppable.stop)
     for name, call in calls.items():
         answer = await call()
-        assert (name, answer.status_code, answer.headers["content-type"]) == (name, 503, "application/problem+json")
+        assert (name, answer.status_code, answer.headers["content-type"]) == (
+            name,
+            503,
+            "application/problem+json",
+        )
         assert "127.0.0.1" not in answer.text, "where the database is, is nobody's business"
         assert int(answer.headers["retry-after"]) >= 1
     assert (await root.get("/healthz")).status_code == 200, "the process itself is well"
@@ -147,4 +176,7 @@ async def test_a_store_that_is_away_is_told_and_comes_back(
         assert asyncio.get_running_loop().time() - begun < 20
         await asyncio.sleep(0.2)
     took = asyncio.get_running_loop().time() - begun
-    figure(f"R4 PostgreSQL away: n={len(calls)} kinds of request got 503 with Retry-After, and were served {took:.1f} s after")
+    figure(
+        f"R4 PostgreSQL away: n={len(calls)} kinds of request got 503 with Retry-After, and were "
+        f"served {took:.1f} s after"
+    )

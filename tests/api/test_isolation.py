@@ -1,4 +1,5 @@
-"""S1: every operation with what belongs to others, in the path, the body, the query, the headers and the cursor."""
+"""S1: every operation with what belongs to others, in the path, the body, the query, the headers
+and the cursor."""
 
 import asyncio
 import itertools
@@ -11,27 +12,44 @@ import httpx
 import msgspec
 import pytest
 
-from taskforge.api.caller import Caller
+from taskforge.api.entry.caller import Caller
 from taskforge.domain.access import Permission, Role
 from taskforge.domain.tenancy import Project
-from taskforge.operations.gatekeeper import Gatekeeper
-from taskforge.operations.tenants import Tenants
-from taskforge.operations.worker_desk import WorkerDesk
-from taskforge.storage.directory import Directory
-from taskforge.storage.keyring import Keyring
+from taskforge.operations.access.gatekeeper import Gatekeeper
+from taskforge.operations.access.tenant_cache import Tenants
+from taskforge.operations.work.enrolled_workers import EnrolledWorkers
+from taskforge.storage.records.api_keys import ApiKeys
+from taskforge.storage.records.members import Members
+from tests.api.marked_tenant import (
+    EVERYTHING,
+    PASSWORD,
+    MarkedTenant,
+    answer,
+    changed,
+    dump,
+    furnish,
+    join,
+    make_tenant,
+    rows_of,
+)
 from tests.api.operations import Operation, fields, foreign_bodies, operations, resolved, usual_body
-from tests.api.world import EVERYTHING, PASSWORD, World, answer, changed, dump, furnish, join, make_world, rows_of
-from tests.serving import Api
+from tests.support.serving import Api
 
-# Names of parameters and fields that cannot name anything of someone else's; every other one must be in a world's values.
+# Names of parameters and fields that cannot name anything of someone else's; every other one must
+# be in a world's values.
 HARMLESS = {
     "action",
     "after",
     "beats",
     "capabilities",
+    "ceiling",
+    "cron",
+    "declared_by",
     "current_password",
     "description",
+    "head",
     "host",
+    "include",
     "level",
     "lines",
     "message",
@@ -57,6 +75,7 @@ HARMLESS = {
     "version",
     "where",
     "worker_type",
+    "zone",
 }
 # What a world has values for.
 TELLING = {
@@ -65,6 +84,7 @@ TELLING = {
     "user_id",
     "invitation_id",
     "organization",
+    "organization_id",
     "email",
     "owner_email",
     "actor",
@@ -95,6 +115,7 @@ TELLING = {
     "incarnation",
     "machine",
     "queues",
+    "schedule",
 }
 OF_ORGANIZATION = {
     "rename_organization",
@@ -122,18 +143,29 @@ class Shot(msgspec.Struct, frozen=True, kw_only=True):
     right: tuple[int, ...] = ()  # any refusal or an answer without anything of theirs, when empty
 
     def __str__(self) -> str:
-        return f"{self.operation.name} {self.path} {self.query or ''} {self.headers or ''} {self.body or ''}"
+        return (
+            f"{self.operation.name} {self.path} {self.query or ''} {self.headers or ''} "
+            f"{self.body or ''}"
+        )
 
     @property
     def sent(self) -> set[str]:
         """Every text of the others' in it: what an answer may repeat."""
-        found = [*self.path.split("/")[3:], *map(str, self.query.values()), *self.headers.values(), *_texts(self.body)]
+        found = [
+            *self.path.split("/")[3:],
+            *map(str, self.query.values()),
+            *self.headers.values(),
+            *_texts(self.body),
+        ]
         # The id of an execution begins with its job's.
-        return {one for one in found if len(one) > 8} | {f"{one[:-6]}000000" for one in found if _is_id(one)}
+        return {one for one in found if len(one) > 8} | {
+            f"{one[:-6]}000000" for one in found if _is_id(one)
+        }
 
 
 class Callers(msgspec.Struct, frozen=True):
-    """Whoever may call an operation at all; a worker's key is for the worker protocol alone, and nothing else is for it."""
+    """Whoever may call an operation at all; a worker's key is for the worker protocol alone, and
+    nothing else is for it."""
 
     users: list[httpx.AsyncClient]
     worker: httpx.AsyncClient
@@ -142,7 +174,9 @@ class Callers(msgspec.Struct, frozen=True):
         return [self.worker] if operation.permission == Permission.WORKER_RUN else self.users
 
 
-def shots(own: World, foreign: World, *, named: tuple[int, ...] = (404,)) -> Iterator[Shot]:
+def shots(
+    own: MarkedTenant, foreign: MarkedTenant, *, named: tuple[int, ...] = (404,)
+) -> Iterator[Shot]:
     for operation in operations():
         names = operation.named("path")
         mine = {name: own.first(name) for name in ("incarnation", "execution")}
@@ -157,8 +191,13 @@ def shots(own: World, foreign: World, *, named: tuple[int, ...] = (404,)) -> Ite
                 for value in foreign.values.get(name, []):
                     yield Shot(operation=operation, path=at, headers={name: value}, body=usual)
             for body in foreign_bodies(operation.body, foreign.values, mine):
-                right: tuple[int, ...] = (403, 404, 409, 422) if "dead_letter_queue_id" in str(body) else ()
-                if isinstance(body, dict) and body.get("incarnation") in foreign.values["incarnation"]:
+                right: tuple[int, ...] = (
+                    (403, 404, 409, 422) if "dead_letter_queue_id" in str(body) else ()
+                )
+                if (
+                    isinstance(body, dict)
+                    and body.get("incarnation") in foreign.values["incarnation"]
+                ):
                     right = (403,)
                 yield Shot(operation=operation, path=at, body=body, right=right)
         if not names:
@@ -166,7 +205,12 @@ def shots(own: World, foreign: World, *, named: tuple[int, ...] = (404,)) -> Ite
 
 
 def _in_path(
-    operation: Operation, names: list[str], usual: Any, own: World, foreign: World, named: tuple[int, ...]
+    operation: Operation,
+    names: list[str],
+    usual: Any,
+    own: MarkedTenant,
+    foreign: MarkedTenant,
+    named: tuple[int, ...],
 ) -> Iterator[Shot]:
     for values in itertools.product(*([own.first(name), *foreign.values[name]] for name in names)):
         theirs = [value in foreign.values[name] for name, value in zip(names, values, strict=True)]
@@ -180,18 +224,32 @@ def _in_path(
             right=right if all(theirs) else (403, 404),
         )
     if names:
-        yield Shot(operation=operation, path=operation.at({name: str(uuid4()) for name in names}), body=usual, right=(404,))
+        yield Shot(
+            operation=operation,
+            path=operation.at({name: str(uuid4()) for name in names}),
+            body=usual,
+            right=(403,) if operation.permission == Permission.PLATFORM else (404,),
+        )
     if names == ["project"]:  # a name that is nearly right must not bring the right one as a hint
-        yield Shot(operation=operation, path=operation.at({"project": foreign.values["project"][1][:-1]}), body=usual, right=(404,))
+        yield Shot(
+            operation=operation,
+            path=operation.at({"project": foreign.values["project"][1][:-1]}),
+            body=usual,
+            right=(404,),
+        )
 
 
 async def fire(client: httpx.AsyncClient, shot: Shot) -> httpx.Response:
     if shot.operation.is_stream:
-        async with client.stream("GET", shot.path, params=shot.query, headers=shot.headers) as response:
+        async with client.stream(
+            "GET", shot.path, params=shot.query, headers=shot.headers
+        ) as response:
             text = await _some(response, 0.25)
         return httpx.Response(response.status_code, content=text)
     body = {} if shot.operation.body is None else {"json": shot.body}
-    return await client.request(shot.operation.method, shot.path, params=shot.query, headers=shot.headers, **body)
+    return await client.request(
+        shot.operation.method, shot.path, params=shot.query, headers=shot.headers, **body
+    )
 
 
 async def _some(response: httpx.Response, seconds: float, until: str = "\0") -> bytes:
@@ -208,7 +266,7 @@ async def _some(response: httpx.Response, seconds: float, until: str = "\0") -> 
     return text
 
 
-def seen(response: httpx.Response, sent: set[str], foreign: World) -> list[str]:
+def seen(response: httpx.Response, sent: set[str], foreign: MarkedTenant) -> list[str]:
     """Marks of the others in an answer, besides what requests themselves named."""
     text = response.text + json.dumps(dict(response.headers))
     for one in sorted(sent, key=len, reverse=True):
@@ -216,42 +274,61 @@ def seen(response: httpx.Response, sent: set[str], foreign: World) -> list[str]:
     return [mark for mark in foreign.marks if mark in text]
 
 
-async def attack(clients: Callers, planned: list[Shot], foreign: World) -> list[str]:
-    """What was wrong. Reading goes before writing: afterwards one's own things may bear their names."""
+async def attack(clients: Callers, planned: list[Shot], foreign: MarkedTenant) -> list[str]:
+    """What was wrong. Reading goes before writing: afterwards one's own things may bear their
+    names."""
     found: list[str] = []
     named: set[str] = set()
-    for shot, client in [(one, client) for one in sorted(planned, key=_order) for client in clients.of(one.operation)]:
+    for shot, client in [
+        (one, client) for one in sorted(planned, key=_order) for client in clients.of(one.operation)
+    ]:
         response = await fire(client, shot)
         if response.status_code >= 500:
             found.append(f"fault: {shot}: {response.text}")
         if shot.right and response.status_code not in shot.right:
             found.append(f"status {response.status_code}: {shot}: {response.text}")
         named |= shot.sent if shot.operation.is_mutating else set()
-        found += [f"read of {mark}: {shot}: {response.text}" for mark in seen(response, shot.sent | named, foreign)]
+        found += [
+            f"read of {mark}: {shot}: {response.text}"
+            for mark in seen(response, shot.sent | named, foreign)
+        ]
     return found
 
 
 @pytest.fixture
-async def own(api: Api) -> World:
-    return await make_world(api)
+async def own(api: Api) -> MarkedTenant:
+    return await make_tenant(api)
 
 
 @pytest.fixture
-async def foreign(api: Api) -> World:
-    return await make_world(api)
+async def foreign(api: Api) -> MarkedTenant:
+    return await make_tenant(api)
 
 
 def test_every_parameter_and_field_is_known() -> None:
-    """A new one that holds a text must be said to be harmless, or be given a value of someone else's in `world.py`."""
+    """A new one that holds a text must be said to be harmless, or be given a value of someone
+    else's in `world.py`."""
     for operation in operations():
-        for name, schema in [*((one["name"], resolved(one["schema"])) for one in operation.parameters), *fields(operation.body)]:
-            plain = schema.get("type") in ("integer", "number", "boolean") or schema.keys() & {"enum", "const"}
+        for name, schema in [
+            *((one["name"], resolved(one["schema"])) for one in operation.parameters),
+            *fields(operation.body),
+        ]:
+            plain = schema.get("type") in ("integer", "number", "boolean") or schema.keys() & {
+                "enum",
+                "const",
+            }
             known = plain or schema.get("format") == "date-time" or name in HARMLESS | TELLING
-            assert known, f"{operation.name} has a new {name!r}: could it name what is someone else's?"
+            assert known, (
+                f"{operation.name} has a new {name!r}: could it name what is someone else's?"
+            )
 
 
 async def test_nobody_reads_or_writes_what_is_another_tenants(
-    api: Api, store_url: str, own: World, foreign: World, figure: Callable[[str], None]
+    api: Api,
+    store_url: str,
+    own: MarkedTenant,
+    foreign: MarkedTenant,
+    figure: Callable[[str], None],
 ) -> None:
     assert set(foreign.values) == TELLING
     before = rows_of(await dump(store_url), foreign)
@@ -260,7 +337,9 @@ async def test_nobody_reads_or_writes_what_is_another_tenants(
     callers = Callers([api.client(own.key), api.client(own.token)], api.client(own.worker_key))
     found = await attack(callers, planned, foreign)
     named = {"email": own.email, "password": PASSWORD}
-    response = await api.client().post("/api/v1/tokens", json={**named, "organization": foreign.first("organization")})
+    response = await api.client().post(
+        "/api/v1/tokens", json={**named, "organization": foreign.first("organization")}
+    )
     found += [] if response.status_code == 401 else [f"logged in elsewhere: {response.text}"]
     assert (await api.client().post("/api/v1/tokens", json=named)).status_code == 201
     assert not found, "\n".join(found)
@@ -271,12 +350,22 @@ async def test_nobody_reads_or_writes_what_is_another_tenants(
 
 
 async def test_a_key_of_one_project_does_not_reach_another(
-    api: Api, store_url: str, own: World, monkeypatch: pytest.MonkeyPatch, figure: Callable[[str], None]
+    api: Api,
+    store_url: str,
+    own: MarkedTenant,
+    monkeypatch: pytest.MonkeyPatch,
+    figure: Callable[[str], None],
 ) -> None:
-    """Two projects of one organization; the key is bound to the first, and has every right there."""
+    """Two projects of one organization; the key is bound to the first, and has every right
+    there."""
     name = f"canary{uuid4().hex[:8]}-second"
     second = msgspec.structs.replace(
-        own, mark=name.removesuffix("-second"), projects=[], jobs={}, values={**own.values, "key_id": []}, marks=set()
+        own,
+        mark=name.removesuffix("-second"),
+        projects=[],
+        jobs={},
+        values={**own.values, "key_id": []},
+        marks=set(),
     )
     await answer(own.client, "POST", "/api/v1/projects", {"name": name})
     await furnish(api, second, name)
@@ -285,7 +374,8 @@ async def test_a_key_of_one_project_does_not_reach_another(
     bound = (await answer(own.client, "POST", "/api/v1/keys", body))["secret"]
     before = rows_of(await dump(store_url), second, projects_only=True)
     planned = list(shots(own, second, named=(403, 404)))
-    # Its organization's members and name are not this key's to see or change, whichever project is meant.
+    # Its organization's members and name are not this key's to see or change, whichever project is
+    # meant.
     planned = [one for one in planned if one.operation.name not in OF_ORGANIZATION]
     planned += [
         msgspec.structs.replace(one, right=(403,))
@@ -300,35 +390,48 @@ async def test_a_key_of_one_project_does_not_reach_another(
     figure(f"S1 {store_url.partition(':')[0]}: {counted}: 0 reads, 0 writes")
 
     async def unbound(gatekeeper: Gatekeeper, credential: str) -> Any:
-        return msgspec.structs.replace(await by_key(gatekeeper, credential), projects=(*own.projects, *second.projects))
+        return msgspec.structs.replace(
+            await by_key(gatekeeper, credential), projects=(*own.projects, *second.projects)
+        )
 
     by_key: Any = Gatekeeper._by_key
     monkeypatch.setattr(Gatekeeper, "_by_key", unbound)
-    api.backend.forget()
+    api.platform.forget()
     assert await attack(callers, [one for one in planned if not one.operation.is_mutating], second)
 
 
 async def test_events_of_others_do_not_come_through(
-    api: Api, store_url: str, own: World, foreign: World, monkeypatch: pytest.MonkeyPatch, figure: Callable[[str], None]
+    api: Api,
+    store_url: str,
+    own: MarkedTenant,
+    foreign: MarkedTenant,
+    monkeypatch: pytest.MonkeyPatch,
+    figure: Callable[[str], None],
 ) -> None:
     text, theirs = await _followed(api, own, foreign)
     assert not [mark for mark in foreign.marks if mark in text], text
-    figure(f"S1 {store_url.partition(':')[0]}: events of another tenant on a stream: 0 of n = {theirs}")
+    figure(
+        f"S1 {store_url.partition(':')[0]}: events of another tenant on a stream: 0 of n = {theirs}"
+    )
 
     async def everyones(gatekeeper: Gatekeeper, credential: str) -> Any:
-        return msgspec.structs.replace(await find(gatekeeper, credential), projects=(*own.projects, *foreign.projects))
+        return msgspec.structs.replace(
+            await find(gatekeeper, credential), projects=(*own.projects, *foreign.projects)
+        )
 
     find: Any = Gatekeeper._find
     monkeypatch.setattr(Gatekeeper, "_find", everyones)
-    api.backend.forget()
+    api.platform.forget()
     text, _ = await _followed(api, own, foreign)
     assert [mark for mark in foreign.marks if mark in text]
 
 
-async def _followed(api: Api, own: World, foreign: World) -> tuple[str, int]:
+async def _followed(api: Api, own: MarkedTenant, foreign: MarkedTenant) -> tuple[str, int]:
     """What a stream tells while both are busy, and how many events were the others'."""
     n, queue = 10, foreign.first("queue_id")
-    async with own.client.stream("GET", "/api/v1/events", headers={"Last-Event-ID": "0"}) as response:
+    async with own.client.stream(
+        "GET", "/api/v1/events", headers={"Last-Event-ID": "0"}
+    ) as response:
         for _ in range(n):
             await answer(foreign.client, "POST", f"/api/v1/queues/{queue}/pause")
             await answer(foreign.client, "POST", f"/api/v1/queues/{queue}/resume")
@@ -339,31 +442,44 @@ async def _followed(api: Api, own: World, foreign: World) -> tuple[str, int]:
     return text, 2 * n
 
 
-async def test_a_reset_offered_by_one_tenant_does_not_open_another(api: Api, own: World, foreign: World) -> None:
-    """Offered while the user was a member of one alone, and kept until they had joined the other."""
+async def test_a_reset_offered_by_one_tenant_does_not_open_another(
+    api: Api, own: MarkedTenant, foreign: MarkedTenant
+) -> None:
+    """Offered while the user was a member of one alone, and kept until they had joined the
+    other."""
     email = f"{uuid4().hex[:10]}@example.com"
     user, _ = await join(api, own.organization, email, Role.VIEWER)
     offer = await answer(own.client, "POST", f"/api/v1/members/{user}/password-reset")
     await join(api, foreign.organization, email, Role.VIEWER)
     body = {"token": offer["token"], "new_password": "a phrase that the offerer knows"}
     assert (await own.client.post("/api/v1/password/reset", json=body)).status_code == 401
-    assert (await api.client().post("/api/v1/tokens", json={"email": email, "password": PASSWORD})).status_code == 201
+    assert (
+        await api.client().post("/api/v1/tokens", json={"email": email, "password": PASSWORD})
+    ).status_code == 201
 
 
 # --- Twins: each takes one wall away, and must be noticed ---
 
 
 async def _job_of_anyone(caller: Caller, identifier: UUID) -> Any:
-    return (await caller.backend.engine.get((*caller.principal.projects, *await caller._others()), [identifier]))[0]
+    return (
+        await caller.platform.engine.get(
+            (*caller.principal.projects, *await caller._others()), [identifier]
+        )
+    )[0]
 
 
 async def _queue_of_anyone(caller: Caller, name: UUID | str) -> Any:
-    queues = await caller.backend.engine.queues((*caller.principal.projects, *await caller._others()))
+    queues = await caller.platform.engine.queues(
+        (*caller.principal.projects, *await caller._others())
+    )
     return next(one for one in queues if str(name) in (one.name, str(one.id)))
 
 
 async def _worker_of_anyone(caller: Caller, identifier: UUID) -> Any:
-    workers = await caller.backend.engine.workers((*caller.principal.projects, *await caller._others()))
+    workers = await caller.platform.engine.workers(
+        (*caller.principal.projects, *await caller._others())
+    )
     return next(one for one in workers if one.id == identifier)
 
 
@@ -376,23 +492,25 @@ async def _no_others(tenants: Tenants, principal: Any) -> tuple[int, ...]:
     return ()
 
 
-async def _keys_of_all(keyring: Keyring, organization: int) -> Any:
-    found = [await whole(keyring, number) for number in range(1, 10)]
+async def _keys_of_all(api_keys: ApiKeys, organization: int) -> Any:
+    found = [await whole(api_keys, number) for number in range(1, 10)]
     return [key for keys in found for key in keys]
 
 
-async def _members_of_all(directory: Directory, organization: int) -> Any:
-    found = [await everyone(directory, number) for number in range(1, 10)]
+async def _members_of_all(members: Members, organization: int) -> Any:
+    found = [await everyone(members, number) for number in range(1, 10)]
     return [member for members in found for member in members]
 
 
-async def _enrol_anyone(desk: WorkerDesk, principal: Any, incarnation: UUID) -> Any:
-    everywhere = (*principal.projects, *await desk._tenants.others(principal))
-    return await enrol(desk, msgspec.structs.replace(principal, projects=everywhere), incarnation)
+async def _find_anyone(enrolled: EnrolledWorkers, principal: Any, incarnation: UUID) -> Any:
+    everywhere = (*principal.projects, *await enrolled._tenants.others(principal))
+    return await find_enrolled(
+        enrolled, msgspec.structs.replace(principal, projects=everywhere), incarnation
+    )
 
 
-enrol = WorkerDesk._enrol
-whole, everyone = Keyring.keys, Directory.members
+find_enrolled = EnrolledWorkers.find
+whole, everyone = ApiKeys.of_organization, Members.of_organization
 TWINS: dict[str, tuple[Any, str, Any, str]] = {
     "a job is looked up everywhere": (Caller, "job", _job_of_anyone, "get_job"),
     "logs are looked up everywhere": (Caller, "job", _job_of_anyone, "list_logs"),
@@ -402,23 +520,32 @@ TWINS: dict[str, tuple[Any, str, Any, str]] = {
     "any project may be named in the query": (Tenants, "project", _any_project, "list_queues"),
     "any project may be enqueued to": (Tenants, "project", _any_project, "create_job_in"),
     "what is forbidden is said to be absent": (Tenants, "others", _no_others, "get_job"),
-    "keys of all organizations": (Keyring, "keys", _keys_of_all, "revoke_key"),
-    "members of all organizations": (Directory, "members", _members_of_all, "list_members"),
-    "a worker may be anyone": (WorkerDesk, "_enrol", _enrol_anyone, "worker_heartbeat"),
+    "keys of all organizations": (ApiKeys, "of_organization", _keys_of_all, "revoke_key"),
+    "members of all organizations": (Members, "of_organization", _members_of_all, "list_members"),
+    "a worker may be anyone": (EnrolledWorkers, "find", _find_anyone, "worker_heartbeat"),
 }
 
 
 async def test_each_missing_wall_is_noticed(
-    api: Api, store_url: str, own: World, foreign: World, monkeypatch: pytest.MonkeyPatch, figure: Callable[[str], None]
+    api: Api,
+    store_url: str,
+    own: MarkedTenant,
+    foreign: MarkedTenant,
+    monkeypatch: pytest.MonkeyPatch,
+    figure: Callable[[str], None],
 ) -> None:
     for name, (where, attribute, broken, operation) in TWINS.items():
         before = rows_of(await dump(store_url), foreign)
         planned = [one for one in shots(own, foreign) if one.operation.name == operation]
         with monkeypatch.context() as patch:
             patch.setattr(where, attribute, broken)
-            found = await attack(Callers([api.client(own.key)], api.client(own.worker_key)), planned, foreign)
+            found = await attack(
+                Callers([api.client(own.key)], api.client(own.worker_key)), planned, foreign
+            )
         assert found or changed(before, rows_of(await dump(store_url), foreign)), name
-    figure(f"S1 {store_url.partition(':')[0]}: {len(TWINS)} of n = {len(TWINS)} missing walls noticed")
+    figure(
+        f"S1 {store_url.partition(':')[0]}: {len(TWINS)} of n = {len(TWINS)} missing walls noticed"
+    )
 
 
 def _order(shot: Shot) -> tuple[bool, bool]:

@@ -1,4 +1,5 @@
-"""The pages without scripts: nothing of what others wrote becomes markup, and no other site sends our forms."""
+"""The pages without scripts: nothing of what others wrote becomes markup, and no other site sends
+our forms."""
 
 import re
 import subprocess
@@ -11,11 +12,11 @@ import httpx
 import msgspec
 import pytest
 
-from taskforge.api.caller import COOKIE
-from taskforge.api.document import document
+from taskforge.api.entry.caller import COOKIE
 from taskforge.api.pages.entrance import landing_page, login_page
 from taskforge.api.pages.markup import element, joined, prose
 from taskforge.api.pages.reference import reference
+from taskforge.api.schema.document import document
 from taskforge.domain.access import Role
 from tests.api.conftest import SETUP, Api
 
@@ -82,7 +83,7 @@ async def browser(api: Api) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def link(api: Api) -> str:
-    return await api.backend.accounts.login_secret("ada@example.com", 1, SETUP)
+    return await api.platform.accounts.login_secret("ada@example.com", 1, SETUP)
 
 
 # --- The reference ---
@@ -94,14 +95,19 @@ def test_every_operation_is_on_the_reference() -> None:
     for method, path, described in operations():
         assert described["operationId"] in seen.ids
         assert path in seen.text, (method, path)
-        assert described["x-permission"] in ("public", "anyone") or described["x-permission"] in seen.text
+        assert (
+            described["x-permission"] in ("public", "anyone")
+            or described["x-permission"] in seen.text
+        )
     assert {f"schema-{name}" for name in document()["components"]["schemas"]} <= set(seen.ids)
 
 
 def test_every_link_within_the_reference_leads_somewhere_and_no_id_is_there_twice() -> None:
     seen = Seen(reference(document()).decode())
     assert len(seen.ids) == len(set(seen.ids))
-    assert {href[1:] for one in seen.all("a") if (href := one["href"] or "").startswith("#")} <= set(seen.ids)
+    assert {
+        href[1:] for one in seen.all("a") if (href := one["href"] or "").startswith("#")
+    } <= set(seen.ids)
 
 
 def test_a_body_is_shown_with_the_fields_one_level_below() -> None:
@@ -110,11 +116,15 @@ def test_a_body_is_shown_with_the_fields_one_level_below() -> None:
 
 
 def test_every_example_of_a_request_is_one_command_that_a_shell_understands() -> None:
-    found = re.findall(r"<pre><code>(curl .*?)</code></pre>", reference(document()).decode(), re.DOTALL)
+    found = re.findall(
+        r"<pre><code>(curl .*?)</code></pre>", reference(document()).decode(), re.DOTALL
+    )
     commands = [Seen(one).text for one in found]
     assert len(commands) == len(list(operations()))
     script = "curl() { :; }; " + "\n".join(commands)
-    subprocess.run(["sh", "-eu", "-c", script], check=True, env={"SERVER": "http://x", "API_KEY": "k"})
+    subprocess.run(
+        ["sh", "-eu", "-c", script], check=True, env={"SERVER": "http://x", "API_KEY": "k"}
+    )
     for command in commands:
         assert "{" not in command.split("-d '")[0], "a part of the path was not filled in"
 
@@ -130,9 +140,25 @@ def test_whatever_a_document_says_is_text() -> None:
                     "tags": [HOSTILE],
                     "description": HOSTILE,
                     "x-permission": HOSTILE,
-                    "parameters": [{"name": HOSTILE, "in": HOSTILE, "description": HOSTILE, "schema": {"type": HOSTILE}}],
-                    "requestBody": {"content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{HOSTILE}"}}}},
-                    "responses": {"200": {"description": HOSTILE}, HOSTILE: {"description": HOSTILE}},
+                    "parameters": [
+                        {
+                            "name": HOSTILE,
+                            "in": HOSTILE,
+                            "description": HOSTILE,
+                            "schema": {"type": HOSTILE},
+                        }
+                    ],
+                    "requestBody": {
+                        "content": {
+                            "application/json": {
+                                "schema": {"$ref": f"#/components/schemas/{HOSTILE}"}
+                            }
+                        }
+                    },
+                    "responses": {
+                        "200": {"description": HOSTILE},
+                        HOSTILE: {"description": HOSTILE},
+                    },
                 }
             }
         },
@@ -142,7 +168,14 @@ def test_whatever_a_document_says_is_text() -> None:
                     "type": "object",
                     "description": HOSTILE,
                     "required": [HOSTILE],
-                    "properties": {HOSTILE: {"type": "string", "format": HOSTILE, "default": HOSTILE, "enum": [HOSTILE]}},
+                    "properties": {
+                        HOSTILE: {
+                            "type": "string",
+                            "format": HOSTILE,
+                            "default": HOSTILE,
+                            "enum": [HOSTILE],
+                        }
+                    },
                 }
             }
         },
@@ -154,19 +187,28 @@ def test_whatever_a_document_says_is_text() -> None:
 
 
 def test_text_is_escaped_and_markup_is_not_escaped_again() -> None:
-    assert element("p", "<b>", joined("&", element("i", "x")), title='"') == '<p title="&quot;">&lt;b&gt;&amp;<i>x</i></p>'
+    assert (
+        element("p", "<b>", joined("&", element("i", "x")), title='"')
+        == '<p title="&quot;">&lt;b&gt;&amp;<i>x</i></p>'
+    )
     assert prose("use `<a>` & b") == "use <code>&lt;a&gt;</code> &amp; b"
 
 
 async def test_the_example_of_a_job_can_be_sent_as_it_is(sqlite: Api) -> None:
-    from taskforge.api.server import make_key
+    from taskforge.operations.access.first_start import make_key
 
     page = reference(document()).decode()
     article = page[page.index('id="create_job"') :]
-    body = Seen(article[article.index("<pre><code>") : article.index("</code></pre>") + 13]).text.partition("-d '")[2].rstrip("'")
-    client = sqlite.client(await make_key(sqlite.backend, "root"))
+    body = (
+        Seen(article[article.index("<pre><code>") : article.index("</code></pre>") + 13])
+        .text.partition("-d '")[2]
+        .rstrip("'")
+    )
+    client = sqlite.client(await make_key(sqlite.platform, "root"))
     await client.post("/api/v1/queues", json={"name": msgspec.json.decode(body)["queue"]})
-    answer = await client.post("/api/v1/jobs", content=body, headers={"content-type": "application/json"})
+    answer = await client.post(
+        "/api/v1/jobs", content=body, headers={"content-type": "application/json"}
+    )
     assert answer.status_code == 201, answer.text
 
 
@@ -177,7 +219,10 @@ async def test_pages_are_under_the_strict_policy_and_plain(sqlite: Api) -> None:
     client = sqlite.client()
     for path in ("/", "/login", "/login?token=abc", "/api/v1/docs"):
         answer = await client.get(path)
-        assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+        assert (answer.status_code, answer.headers["content-type"]) == (
+            200,
+            "text/html; charset=utf-8",
+        )
         policy = answer.headers["content-security-policy"]
         assert "default-src 'none'" in policy
         assert "unsafe" not in policy
@@ -192,7 +237,10 @@ async def test_the_style_may_be_kept_and_the_reference_is_sent_once(sqlite: Api)
         assert answer.status_code == 200
         assert "immutable" in answer.headers["cache-control"]
     other = await client.get("/assets/style.css?v=of-another-server")
-    assert (other.headers["content-type"], other.headers["cache-control"]) == ("text/css; charset=utf-8", "public, max-age=60")
+    assert (other.headers["content-type"], other.headers["cache-control"]) == (
+        "text/css; charset=utf-8",
+        "public, max-age=60",
+    )
     again = await client.get("/api/v1/docs", headers={"if-none-match": page.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
 
@@ -261,19 +309,27 @@ async def test_another_site_cannot_log_anyone_in(sqlite: Api, headers: dict[str,
     assert refused.status_code == 403
     assert "set-cookie" not in refused.headers
     # And the link is still good.
-    assert (await client.post("/login", data={"token": token}, headers={"origin": sqlite.address})).status_code == 303
+    assert (
+        await client.post("/login", data={"token": token}, headers={"origin": sqlite.address})
+    ).status_code == 303
 
 
-async def test_behind_a_proxy_the_public_address_is_ours_too(serve: Callable[..., Awaitable[Api]], tmp_path: Path) -> None:
+async def test_behind_a_proxy_the_public_address_is_ours_too(
+    serve: Callable[..., Awaitable[Api]], tmp_path: Path
+) -> None:
     api = await serve(f"sqlite:///{tmp_path / 'proxied.db'}", public_url="https://jobs.example.com")
     bound: Any = api.made.server._socket
     address = f"http://127.0.0.1:{bound.getsockname()[1]}/login"
-    answer = await api.client().post(address, data={"token": await link(api)}, headers={"origin": "https://jobs.example.com"})
+    answer = await api.client().post(
+        address, data={"token": await link(api)}, headers={"origin": "https://jobs.example.com"}
+    )
     assert answer.status_code == 303
     assert "secure" in answer.headers["set-cookie"].lower()
 
 
-async def test_logging_out_needs_the_sessions_token_and_ends_the_session(api: Api, browser: httpx.AsyncClient) -> None:
+async def test_logging_out_needs_the_sessions_token_and_ends_the_session(
+    api: Api, browser: httpx.AsyncClient
+) -> None:
     await browser.post("/login", data={"token": await link(api)})
     session = browser.cookies[COOKIE]
     token = Seen((await browser.get("/")).text).field("csrf_token")
@@ -298,9 +354,9 @@ async def test_logging_out_needs_the_sessions_token_and_ends_the_session(api: Ap
 
 
 async def test_a_key_in_the_cookie_is_nobody(sqlite: Api) -> None:
-    from taskforge.api.server import make_key
+    from taskforge.operations.access.first_start import make_key
 
-    client = sqlite.client(cookies={COOKIE: await make_key(sqlite.backend, "root")})
+    client = sqlite.client(cookies={COOKIE: await make_key(sqlite.platform, "root")})
     assert "not logged in" in (await client.get("/")).text
 
 
@@ -318,7 +374,10 @@ async def test_only_these_two_take_forms_and_they_take_nothing_else(sqlite: Api)
         assert large.status_code == 413
 
 
-@pytest.mark.parametrize("token", [HOSTILE, '"><script>alert(1)</script>', "' onfocus=alert(1) autofocus '", "\0\n<", "é" * 500])
+@pytest.mark.parametrize(
+    "token",
+    [HOSTILE, '"><script>alert(1)</script>', "' onfocus=alert(1) autofocus '", "\0\n<", "é" * 500],
+)
 async def test_a_token_is_text(sqlite: Api, token: str) -> None:
     client = sqlite.client()
     answer = await client.get("/login", params={"token": token})

@@ -1,11 +1,12 @@
-"""What a route does not know is refused, not ignored; how many slashes a path has makes no difference."""
+"""What a route does not know is refused, not ignored; how many slashes a path has makes no
+difference."""
 
 import uuid
 
 import httpx
 import pytest
 
-from taskforge.api.routes import PREFIX, quick
+from taskforge.api.routes import PREFIX, hot
 from taskforge.domain.access import Role
 from tests.api.conftest import Api
 from tests.api.operations import operations
@@ -19,15 +20,24 @@ async def mail(root: httpx.AsyncClient) -> None:
 
 
 async def test_slashes_too_many_make_no_difference(root: httpx.AsyncClient, mail: None) -> None:
-    quick_paths = [f"{PREFIX}{path}".replace("{project:str}", "default") for one in quick.HANDLERS for path in one.paths]
+    quick_paths = [
+        f"{PREFIX}{path}".replace("{project:str}", "default")
+        for one in hot.HANDLERS
+        for path in one.paths
+    ]
     for path in (*quick_paths, f"{PREFIX}/queues"):
         usual = await root.post(path, json={})
         assert usual.status_code in (403, 422)
         for spelt in (f"{path}/", path.replace("/v1/", "//v1///") + "//"):
             answer = await root.post(spelt, json={})
-            assert (answer.status_code, answer.json()["detail"]) == (usual.status_code, usual.json()["detail"]), spelt
+            assert (answer.status_code, answer.json()["detail"]) == (
+                usual.status_code,
+                usual.json()["detail"],
+            ), spelt
     assert (await root.post(f"{PREFIX}/jobs/", json=JOB)).status_code == 201
-    assert (await root.post(f"{PREFIX}/projects//default/jobs/bulk/", json=[JOB])).json()["errors"] == []
+    assert (await root.post(f"{PREFIX}/projects//default/jobs/bulk/", json=[JOB])).json()[
+        "errors"
+    ] == []
 
 
 async def test_every_route_refuses_what_it_does_not_declare(api: Api) -> None:
@@ -36,35 +46,58 @@ async def test_every_route_refuses_what_it_does_not_declare(api: Api) -> None:
     for one in operations():
         if not one.path.startswith(PREFIX):
             continue
-        answer = await owner.request(one.method, f"{one.at(ids)}?colour=red", json={} if one.body else None)
+        answer = await owner.request(
+            one.method, f"{one.at(ids)}?colour=red", json={} if one.body else None
+        )
         assert answer.status_code == 422, (one.name, answer.text)
         assert answer.json()["errors"][0]["pointer"] == "colour", (one.name, answer.text)
     assert (await owner.get("/healthz?verbose")).status_code == 200
 
 
-async def test_a_parameter_that_is_misspelt_given_twice_or_null_is_named(root: httpx.AsyncClient, mail: None) -> None:
+async def test_a_parameter_that_is_misspelt_given_twice_or_null_is_named(
+    root: httpx.AsyncClient, mail: None
+) -> None:
     misspelt = await root.get("/api/v1/jobs?statu=failed")
     (fault,) = misspelt.json()["errors"]
     assert (misspelt.status_code, fault["pointer"]) == (422, "statu")
     assert fault["expected"].startswith("did you mean 'status'? it takes project, queue, status, ")
     twice = await root.get("/api/v1/jobs?job_type=x&job_type=a")
-    assert (twice.status_code, twice.json()["detail"]) == (422, "job_type: is given more than once; give it once")
-    assert (await root.get("/api/v1/jobs?status=failed&status=pending&job_type=x")).status_code == 200
+    assert (twice.status_code, twice.json()["detail"]) == (
+        422,
+        "job_type: is given more than once; give it once",
+    )
+    assert (
+        await root.get("/api/v1/jobs?status=failed&status=pending&job_type=x")
+    ).status_code == 200
     assert (await root.get("/api/v1/jobs?status")).status_code == 422
     nothing = await root.get("/api/v1/jobs?priority=null&job_type=null")
-    assert (nothing.status_code, nothing.json()["detail"]) == (422, "priority: is null; leave it out, or give it a value")
+    assert (nothing.status_code, nothing.json()["detail"]) == (
+        422,
+        "priority: is null; leave it out, or give it a value",
+    )
     assert (await root.get("/api/v1/jobs?job_type=null")).status_code == 200
 
 
-async def test_an_enqueue_goes_to_the_project_that_its_query_names(root: httpx.AsyncClient, mail: None) -> None:
+async def test_an_enqueue_goes_to_the_project_that_its_query_names(
+    root: httpx.AsyncClient, mail: None
+) -> None:
     assert (await root.post("/api/v1/projects", json={"name": "shop"})).status_code == 201
-    assert (await root.post("/api/v1/queues?project=shop", json={"name": "mail"})).status_code == 201
+    assert (
+        await root.post("/api/v1/queues?project=shop", json={"name": "mail"})
+    ).status_code == 201
     for path, body in (("/api/v1/jobs", JOB), ("/api/v1/jobs/bulk", [JOB])):
         assert (await root.post(f"{path}?project=shop", json=body)).is_success
         assert (await root.post(f"{path}?project=nowhere", json=body)).status_code == 404
-        assert (await root.post(f"{path}?project=shop&project=default", json=body)).status_code == 422
-    assert (await root.post("/api/v1/projects/shop/jobs?project=default", json=JOB)).status_code == 422
-    assert [one["project"] for one in (await root.get("/api/v1/jobs")).json()["items"]] == ["shop", "shop"]
+        assert (
+            await root.post(f"{path}?project=shop&project=default", json=body)
+        ).status_code == 422
+    assert (
+        await root.post("/api/v1/projects/shop/jobs?project=default", json=JOB)
+    ).status_code == 422
+    assert [one["project"] for one in (await root.get("/api/v1/jobs")).json()["items"]] == [
+        "shop",
+        "shop",
+    ]
 
 
 async def test_who_asks_is_known_before_what_is_refused(api: Api) -> None:
@@ -72,7 +105,9 @@ async def test_who_asks_is_known_before_what_is_refused(api: Api) -> None:
         assert (await api.client().request(method, path, json=None)).status_code == 401
 
 
-async def test_a_key_as_long_as_the_document_allows_is_taken(root: httpx.AsyncClient, mail: None) -> None:
+async def test_a_key_as_long_as_the_document_allows_is_taken(
+    root: httpx.AsyncClient, mail: None
+) -> None:
     for one in operations():
         for parameter in one.parameters:
             if parameter["name"] == "Idempotency-Key":
@@ -80,5 +115,7 @@ async def test_a_key_as_long_as_the_document_allows_is_taken(root: httpx.AsyncCl
                 body = [JOB] if "bulk" in one.path else JOB
                 path = one.at({"project": "default"})
                 for length, expected in ((most, True), (most + 1, False)):
-                    answer = await root.post(path, json=body, headers={"idempotency-key": "k" * length})
+                    answer = await root.post(
+                        path, json=body, headers={"idempotency-key": "k" * length}
+                    )
                     assert answer.is_success is expected, (one.name, length, answer.text)

@@ -8,12 +8,16 @@ from tests.api.conftest import Api
 
 @pytest.fixture
 async def queue(root: httpx.AsyncClient) -> dict[str, object]:
-    made = await root.post("/api/v1/queues", json={"name": "mail", "settings": {"max_retries": 2}, "priority": 3})
+    made = await root.post(
+        "/api/v1/queues", json={"name": "mail", "settings": {"max_retries": 2}, "priority": 3}
+    )
     assert made.status_code == 201, made.text
     return dict(made.json())
 
 
-async def test_an_update_is_made_to_the_version_that_was_read(root: httpx.AsyncClient, queue: dict[str, object]) -> None:
+async def test_an_update_is_made_to_the_version_that_was_read(
+    root: httpx.AsyncClient, queue: dict[str, object]
+) -> None:
     path = f"/api/v1/queues/{queue['id']}"
     read = await root.get(path)
     etag = read.headers["etag"]
@@ -23,11 +27,17 @@ async def test_an_update_is_made_to_the_version_that_was_read(root: httpx.AsyncC
     stale = await root.patch(path, json={"priority": 7}, headers={"if-match": etag})
     assert (stale.status_code, stale.json()["type"]) == (412, "urn:taskforge:problem:stale")
     assert (await root.get(path)).json()["priority"] == 5
-    assert (await root.patch(path, json={"priority": 7}, headers={"if-match": "*"})).status_code == 200
-    assert (await root.patch(path, json={"priority": 7}, headers={"if-match": "nonsense"})).status_code == 422
+    assert (
+        await root.patch(path, json={"priority": 7}, headers={"if-match": "*"})
+    ).status_code == 200
+    assert (
+        await root.patch(path, json={"priority": 7}, headers={"if-match": "nonsense"})
+    ).status_code == 422
 
 
-async def test_settings_are_merged_and_null_is_the_default(root: httpx.AsyncClient, queue: dict[str, object]) -> None:
+async def test_settings_are_merged_and_null_is_the_default(
+    root: httpx.AsyncClient, queue: dict[str, object]
+) -> None:
     path = f"/api/v1/queues/{queue['id']}"
     changed = await root.patch(path, json={"settings": {"timeout_seconds": 5}})
     assert changed.json()["settings"] == {"max_retries": 2, "timeout_seconds": 5.0}
@@ -35,15 +45,24 @@ async def test_settings_are_merged_and_null_is_the_default(root: httpx.AsyncClie
     assert changed.json()["settings"] == {"timeout_seconds": 5.0}
 
 
-async def test_a_paused_queue_takes_no_jobs(root: httpx.AsyncClient, queue: dict[str, object]) -> None:
+async def test_a_paused_queue_takes_no_jobs(
+    root: httpx.AsyncClient, queue: dict[str, object]
+) -> None:
     assert (await root.post(f"/api/v1/queues/{queue['id']}/pause")).json()["is_active"] is False
     refused = await root.post("/api/v1/jobs", json={"queue": "mail", "job_type": "send"})
-    assert (refused.status_code, refused.json()["type"]) == (409, "urn:taskforge:problem:queue-paused")
+    assert (refused.status_code, refused.json()["type"]) == (
+        409,
+        "urn:taskforge:problem:queue-paused",
+    )
     assert (await root.post(f"/api/v1/queues/{queue['id']}/resume")).json()["is_active"] is True
-    assert (await root.post("/api/v1/jobs", json={"queue": "mail", "job_type": "send"})).status_code == 201
+    assert (
+        await root.post("/api/v1/jobs", json={"queue": "mail", "job_type": "send"})
+    ).status_code == 201
 
 
-async def test_a_deleted_queue_cancels_what_waits_and_keeps_its_history(root: httpx.AsyncClient, queue: dict[str, object]) -> None:
+async def test_a_deleted_queue_cancels_what_waits_and_keeps_its_history(
+    root: httpx.AsyncClient, queue: dict[str, object]
+) -> None:
     job = (await root.post("/api/v1/jobs", json={"queue": "mail", "job_type": "send"})).json()["id"]
     assert (await root.delete(f"/api/v1/queues/{queue['id']}")).status_code == 204
     assert (await root.get(f"/api/v1/queues/{queue['id']}")).status_code == 404
@@ -61,7 +80,9 @@ async def test_a_deleted_queue_cancels_what_waits_and_keeps_its_history(root: ht
         ({}, "#/"),
     ],
 )
-async def test_a_bad_value_is_pointed_to(root: httpx.AsyncClient, body: dict[str, object], pointer: str) -> None:
+async def test_a_bad_value_is_pointed_to(
+    root: httpx.AsyncClient, body: dict[str, object], pointer: str
+) -> None:
     answer = await root.post("/api/v1/queues", json=body)
     assert answer.status_code == 422, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
@@ -69,35 +90,61 @@ async def test_a_bad_value_is_pointed_to(root: httpx.AsyncClient, body: dict[str
     assert answer.json()["request_id"] == answer.headers["x-request-id"]
 
 
-async def test_lists_cover_a_project_or_the_organization(api: Api, root: httpx.AsyncClient, queue: dict[str, object]) -> None:
+async def test_lists_cover_a_project_or_the_organization(
+    api: Api, root: httpx.AsyncClient, queue: dict[str, object]
+) -> None:
     await root.post("/api/v1/projects", json={"name": "shop"})
-    assert (await root.post("/api/v1/queues", json={"name": "mail"})).status_code == 422  # which project?
-    assert (await root.post("/api/v1/queues?project=shop", json={"name": "mail"})).status_code == 201
-    assert [one["project"] for one in (await root.get("/api/v1/queues")).json()["items"]] == ["default", "shop"]
-    assert [one["project"] for one in (await root.get("/api/v1/queues?project=shop")).json()["items"]] == ["shop"]
+    # which project?
+    assert (await root.post("/api/v1/queues", json={"name": "mail"})).status_code == 422
+    assert (
+        await root.post("/api/v1/queues?project=shop", json={"name": "mail"})
+    ).status_code == 201
+    assert [one["project"] for one in (await root.get("/api/v1/queues")).json()["items"]] == [
+        "default",
+        "shop",
+    ]
+    assert [
+        one["project"] for one in (await root.get("/api/v1/queues?project=shop")).json()["items"]
+    ] == ["shop"]
     for project in ("default", "shop", "shop"):
-        made = await root.post(f"/api/v1/projects/{project}/jobs", json={"queue": "mail", "job_type": "send"})
+        made = await root.post(
+            f"/api/v1/projects/{project}/jobs", json={"queue": "mail", "job_type": "send"}
+        )
         assert made.status_code == 201
     assert len((await root.get("/api/v1/jobs")).json()["items"]) == 3
     assert len((await root.get("/api/v1/jobs?project=shop")).json()["items"]) == 2
     bound = api.client(await api.key(1, ["job:*", "queue:read"], project="shop"))
     assert len((await bound.get("/api/v1/jobs")).json()["items"]) == 2
-    assert (await bound.post("/api/v1/jobs", json={"queue": "mail", "job_type": "send"})).status_code == 201
+    assert (
+        await bound.post("/api/v1/jobs", json={"queue": "mail", "job_type": "send"})
+    ).status_code == 201
     assert (await bound.get("/api/v1/jobs?project=default")).status_code == 403
-    assert (await bound.post("/api/v1/projects/default/jobs", json={"queue": "mail", "job_type": "send"})).status_code == 403
+    assert (
+        await bound.post(
+            "/api/v1/projects/default/jobs", json={"queue": "mail", "job_type": "send"}
+        )
+    ).status_code == 403
     assert (await root.get("/api/v1/queues?project=shopp")).status_code == 404
 
 
-async def test_large_answers_are_compressed(root: httpx.AsyncClient, queue: dict[str, object]) -> None:
+async def test_large_answers_are_compressed(
+    root: httpx.AsyncClient, queue: dict[str, object]
+) -> None:
     await root.post("/api/v1/jobs/bulk", json=[{"queue": "mail", "job_type": "send"}] * 50)
     assert (await root.get("/api/v1/jobs")).headers["content-encoding"] == "gzip"
 
 
-async def test_a_queue_is_read_changed_and_deleted_by_its_name_too(api: Api, root: httpx.AsyncClient) -> None:
+async def test_a_queue_is_read_changed_and_deleted_by_its_name_too(
+    api: Api, root: httpx.AsyncClient
+) -> None:
     queue = (await root.post("/api/v1/queues", json={"name": "mail ÿ"})).json()
     worker = (await root.post("/api/v1/workers", json={"name": "w"})).json()["id"]
     path = "/api/v1/queues/mail%20%C3%BF"
-    assert (await root.get(path)).json() == queue == (await root.get(f"/api/v1/queues/{queue['id'].upper()}")).json()
+    assert (
+        (await root.get(path)).json()
+        == queue
+        == (await root.get(f"/api/v1/queues/{queue['id'].upper()}")).json()
+    )
     assert (await root.patch(path, json={"priority": 4})).json()["priority"] == 4
     assert (await root.post(f"{path}/pause")).json()["is_active"] is False
     assert (await root.post(f"{path}/resume")).json()["is_active"] is True
@@ -108,7 +155,10 @@ async def test_a_queue_is_read_changed_and_deleted_by_its_name_too(api: Api, roo
         assert answer.status_code == status, answer.text
     assert (await root.get(f"{path}/workers")).json() == {"items": []}
     missing = await root.get("/api/v1/queues/maill ÿ")
-    assert (missing.status_code, "did you mean 'mail ÿ'?" in missing.json()["detail"]) == (404, True)
+    assert (missing.status_code, "did you mean 'mail ÿ'?" in missing.json()["detail"]) == (
+        404,
+        True,
+    )
     rival = api.client((await api.tenant("rival")).key)
     assert (await rival.get(path)).status_code == 404
     assert "did you mean" not in (await rival.get("/api/v1/queues/maill ÿ")).text
@@ -117,24 +167,35 @@ async def test_a_queue_is_read_changed_and_deleted_by_its_name_too(api: Api, roo
     assert (await root.get(path)).status_code == 404
 
 
-async def test_a_name_that_two_of_ones_projects_have_is_told_by_the_key_or_not_at_all(api: Api, root: httpx.AsyncClient) -> None:
+async def test_a_name_that_two_of_ones_projects_have_is_told_by_the_key_or_not_at_all(
+    api: Api, root: httpx.AsyncClient
+) -> None:
     await root.post("/api/v1/queues", json={"name": "mail"})
     await root.post("/api/v1/projects", json={"name": "two"})
     second = (await root.post("/api/v1/queues?project=two", json={"name": "mail"})).json()
     for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/pause")):
         answer = await root.request(method, f"/api/v1/queues/mail{path}")
-        assert (answer.status_code, answer.json()["errors"][0]["expected"]) == (422, "name it by its id"), answer.text
+        assert (answer.status_code, answer.json()["errors"][0]["expected"]) == (
+            422,
+            "name it by its id",
+        ), answer.text
     bound = api.client(await api.key(1, ["queue:read"], "two"))
     assert (await bound.get("/api/v1/queues/mail")).json() == second
 
 
-async def test_jobs_are_made_listed_and_counted_by_queue_id_with_job_permissions_alone(api: Api, root: httpx.AsyncClient) -> None:
+async def test_jobs_are_made_listed_and_counted_by_queue_id_with_job_permissions_alone(
+    api: Api, root: httpx.AsyncClient
+) -> None:
     queue = (await root.post("/api/v1/queues", json={"name": "mail"})).json()["id"]
     await root.post("/api/v1/queues", json={"name": "other"})
     caller = api.client(await api.key(1, ["job:read", "job:write"]))
     job = {"queue": queue, "job_type": "send"}
     made = (await caller.post("/api/v1/jobs", json=job)).json()["id"]
-    many = (await caller.post("/api/v1/jobs/bulk", json=[job, job | {"queue": "other"}, job | {"tags": ["x"]}])).json()["ids"]
+    many = (
+        await caller.post(
+            "/api/v1/jobs/bulk", json=[job, job | {"queue": "other"}, job | {"tags": ["x"]}]
+        )
+    ).json()["ids"]
     listed = (await caller.get("/api/v1/jobs", params={"queue": queue})).json()["items"]
     assert {one["id"] for one in listed} == {made, many[0], many[2]}
     assert {(one["queue"], one["queue_id"]) for one in listed} == {("mail", queue)}
@@ -143,9 +204,17 @@ async def test_jobs_are_made_listed_and_counted_by_queue_id_with_job_permissions
     assert everything["totals"]["total"] == 4
     for text in ("mail", queue):
         stats = (await caller.get("/api/v1/jobs/stats", params={"queue": text})).json()
-        assert ([one["queue_id"] for one in stats["items"]], stats["totals"]["pending"]) == ([queue], 3)
+        assert ([one["queue_id"] for one in stats["items"]], stats["totals"]["pending"]) == (
+            [queue],
+            3,
+        )
     assert (await caller.get("/api/v1/jobs/stats", params={"queue": "mali"})).status_code == 404
     assert (await caller.get("/api/v1/stats")).status_code == 403
-    assert (await caller.patch(f"/api/v1/jobs/{made}", json={"queue": queue, "priority": 2})).status_code == 200
+    assert (
+        await caller.patch(f"/api/v1/jobs/{made}", json={"queue": queue, "priority": 2})
+    ).status_code == 200
     where = {"where": {"queue": "other"}, "action": "move", "queue": queue}
-    assert (await caller.post("/api/v1/jobs/change", json=where)).json() == {"changed": 1, "refused": 0}
+    assert (await caller.post("/api/v1/jobs/change", json=where)).json() == {
+        "changed": 1,
+        "refused": 0,
+    }

@@ -1,4 +1,5 @@
-"""A server that is told to stop does so at once: whoever waits for jobs or follows events gets an end to it, not a broken line."""
+"""A server that is told to stop does so at once: whoever waits for jobs or follows events gets an
+end to it, not a broken line."""
 
 import asyncio
 import re
@@ -8,14 +9,16 @@ from pathlib import Path
 import httpx
 import pytest
 
-from taskforge.api.backend import Backend
+from taskforge.operations.platform import Platform
 from tests.api.conftest import Api
 from tests.api.test_start import Running
 
 MOST_SECONDS = 3.0  # it breaks off what is under way after five
 
 
-async def test_claims_that_wait_and_streams_do_not_hold_up_a_server_that_stops(tmp_path: Path) -> None:
+async def test_claims_that_wait_and_streams_do_not_hold_up_a_server_that_stops(
+    tmp_path: Path,
+) -> None:
     async with httpx.AsyncClient(timeout=30) as client:
         async with Running(tmp_path) as server:
             client.base_url = httpx.URL(f"{server.address}/api/v1")
@@ -52,11 +55,16 @@ async def _follow(client: httpx.AsyncClient) -> tuple[asyncio.Task[None], asynci
 
 
 @pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
-async def test_nobody_begins_to_wait_at_a_server_that_stops(api: Api, root: httpx.AsyncClient) -> None:
+async def test_nobody_begins_to_wait_at_a_server_that_stops(
+    api: Api, root: httpx.AsyncClient
+) -> None:
     made = await root.post("/api/v1/worker/register", json={"name": "late"})
-    backend: Backend = api.backend
-    backend.end_waits()
+    platform: Platform = api.platform
+    platform.end_waits()
     async with asyncio.timeout(5):
-        claimed = await root.post("/api/v1/worker/claim", json={"incarnation": made.json()["incarnation"], "wait_seconds": 60})
+        claimed = await root.post(
+            "/api/v1/worker/claim",
+            json={"incarnation": made.json()["incarnation"], "wait_seconds": 60},
+        )
     assert claimed.json() == {"jobs": []}
-    assert backend.desk.claims.waiting == 0
+    assert platform.desk.claims.waiting == 0

@@ -1,7 +1,8 @@
-"""The app that the fleets run, as `taskforge worker tests.chaos.app:forge`. Its handlers and its work source write down what
-happens, each process in a file of its own.
+"""The app that the fleets run, as `taskforge worker tests.chaos.app:forge`. Its handlers and its
+work source write down what happens, each process in a file of its own.
 
-CHAOS_TWIN breaks it on purpose: a patch made here, never a setting of the product, that the tests must catch.
+CHAOS_TWIN breaks it on purpose: a patch made here, never a setting of the product, that the tests
+must catch.
 """
 
 import asyncio
@@ -26,10 +27,14 @@ from taskforge.domain.execution import Beat
 from taskforge.domain.ids import epoch_of, job_of
 from taskforge.domain.outcome import HELD_UP, Crashed, HandBackOutcome, LeaseRanOut, decide
 from taskforge.operations import upkeep
-from taskforge.worker.executor import Executor
+from taskforge.operations.work.completion import StoreSource
+from taskforge.ports.work_source import Completion
+from taskforge.services import Periodic
 from taskforge.worker.http_source import HttpSource
-from taskforge.worker.lease import Keeper
-from taskforge.worker.source import Completion, EngineSource
+from taskforge.worker.processes.lease_keeper import LeaseKeeper
+from taskforge.worker.registration import Registration
+from taskforge.worker.running_jobs import RunningJobs
+from taskforge.worker.self_report import SelfReport
 from taskforge.worker.watchdog import Watchdog
 from taskforge.worker.worker import Worker
 
@@ -37,7 +42,9 @@ forge = TaskForge()
 forge.queue("default", max_retries=50, max_crashes=1_000, retry_delay_seconds=0.05, retry_jitter=0)
 forge.queue("deaths", max_retries=50, max_crashes=1_000, retry_delay_seconds=0, retry_jitter=0)
 forge.queue("hangs", max_retries=0)
-forge.queue("pills", max_retries=50, retry_delay_seconds=0.05, retry_jitter=0, dead_letter_queue="dead")
+forge.queue(
+    "pills", max_retries=50, retry_delay_seconds=0.05, retry_jitter=0, dead_letter_queue="dead"
+)
 
 _folder = Path(os.environ.get("CHAOS_FOLDER", "/tmp"))
 _file = os.open(_folder / f"{os.getpid()}.history", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -45,7 +52,14 @@ _file = os.open(_folder / f"{os.getpid()}.history", os.O_WRONLY | os.O_APPEND | 
 
 def record(what: str, fence: UUID, **more: Any) -> None:
     """One line in one write: a kill leaves whole lines only."""
-    line = {"what": what, "job": str(job_of(fence)), "epoch": epoch_of(fence), "pid": os.getpid(), "at": time.time(), **more}
+    line = {
+        "what": what,
+        "job": str(job_of(fence)),
+        "epoch": epoch_of(fence),
+        "pid": os.getpid(),
+        "at": time.time(),
+        **more,
+    }
     os.write(_file, json.dumps(line).encode() + b"\n")
 
 
@@ -145,7 +159,8 @@ async def die(ctx: Context, how: str) -> int:
 
 @forge.job(queue="hogs", timeout=60)
 async def hog(ctx: Context, seconds: float) -> int:
-    """A C call that does not let go of the GIL: neither the loop nor any thread of this process runs meanwhile."""
+    """A C call that does not let go of the GIL: neither the loop nor any thread of this process
+    runs meanwhile."""
     record("start", ctx.job.fence)
     ctypes.PyDLL(None).usleep(int(seconds * 1_000_000))
     return ctx.fencing_token
@@ -208,14 +223,22 @@ def witness(source: Any) -> None:
 
 
 def _take_silence_for_death() -> None:
-    """As it was before silences were bridged: a lease that ran out is a crash, and what was reached meanwhile is dropped."""
+    """As it was before silences were bridged: a lease that ran out is a crash, and what was reached
+    meanwhile is dropped."""
     once = upkeep.Upkeep.once
 
-    async def forgetful(self: upkeep.Upkeep, unless_within: float = 0.0, _rhythm: float | None = None) -> upkeep.Kept:
+    async def forgetful(
+        self: upkeep.Upkeep, unless_within: float = 0.0, _rhythm: float | None = None
+    ) -> upkeep.Kept:
         return await once(self, unless_within)
 
     def strict(job: Any, outcome: Any, policy: Any, chance: float) -> Any:
-        return decide(job, Crashed(outcome.worker) if isinstance(outcome, LeaseRanOut) else outcome, policy, chance)
+        return decide(
+            job,
+            Crashed(outcome.worker) if isinstance(outcome, LeaseRanOut) else outcome,
+            policy,
+            chance,
+        )
 
     def drop(self: Worker, reason: str, why: str) -> None:
         self.executor.take_back()
@@ -230,12 +253,12 @@ def _take_silence_for_death() -> None:
 
 def _break(twin: str) -> None:
     if twin:
-        make = Keeper.__init__
+        make = LeaseKeeper.__init__
 
-        def broken_too(self: Keeper, command: Sequence[str], *rest: Any) -> None:
+        def broken_too(self: LeaseKeeper, command: Sequence[str], *rest: Any) -> None:
             make(self, [sys.executable, "-m", "tests.chaos.keeper"], *rest)
 
-        Keeper.__init__ = broken_too  # type: ignore[method-assign]
+        LeaseKeeper.__init__ = broken_too  # type: ignore[method-assign]
     if twin == "never rescues":
 
         async def rescue(self: upkeep.Upkeep, unless_within: float = 0.0) -> int:
@@ -243,24 +266,26 @@ def _break(twin: str) -> None:
 
         upkeep.Upkeep.rescue = rescue  # type: ignore[method-assign]
     elif twin == "deaf to lost leases":
-        interrupt = Executor.interrupt
+        interrupt = RunningJobs.interrupt
 
-        def deaf(self: Executor, fence: UUID, why: str, reason: str | None = None) -> bool:
+        def deaf(self: RunningJobs, fence: UUID, why: str, reason: str | None = None) -> bool:
             return why not in ("lost", "lease", "away") and interrupt(self, fence, why, reason)
 
-        Executor.interrupt = deaf  # type: ignore[method-assign]
+        RunningJobs.interrupt = deaf  # type: ignore[method-assign]
     elif twin == "counts no crashes":
 
         def lenient(job: Any, outcome: Any, policy: Any, chance: float) -> Any:
-            return decide(job, HandBackOutcome() if isinstance(outcome, Crashed) else outcome, policy, chance)
+            return decide(
+                job, HandBackOutcome() if isinstance(outcome, Crashed) else outcome, policy, chance
+            )
 
         upkeep.decide = lenient
     elif twin == "is silent about the dead":
 
-        async def silent(self: Worker, earlier: object) -> None:
+        async def silent(self: Registration, earlier: object) -> None:
             return None
 
-        Worker._tell_of_the_dead = silent  # type: ignore[method-assign]
+        Registration.tell_of_the_dead = silent  # type: ignore[method-assign]
     elif twin == "takes silence for death":
         _take_silence_for_death()
     elif twin == "hands nothing back":
@@ -279,7 +304,8 @@ def _break(twin: str) -> None:
                 return []
 
         async def silent(_: HttpSource, reports: Sequence[Any]) -> list[UUID]:
-            return []  # outcomes wait for the reports before them, and those would wait until all is well
+            # outcomes wait for the reports before them, and those would wait until all is well
+            return []
 
         HttpSource.complete = careless  # type: ignore[method-assign]
         HttpSource.log = HttpSource.beat = silent  # type: ignore[method-assign]
@@ -289,11 +315,16 @@ def _break_at_hangs(twin: str) -> None:
     if twin == "nobody watches":
         Watchdog.start = lambda _: None  # type: ignore[method-assign]
         Worker._look_at_stuck = lambda _: None  # type: ignore[method-assign]
-        Worker._send_pulse = lambda _: None  # type: ignore[method-assign]
+        SelfReport.send_pulse = lambda _: None  # type: ignore[method-assign]
     elif twin == "charges the neighbours":
 
         def strict(job: Any, outcome: Any, policy: Any, chance: float) -> Any:
-            return decide(job, Crashed("of another") if outcome == HandBackOutcome(HELD_UP) else outcome, policy, chance)
+            return decide(
+                job,
+                Crashed("of another") if outcome == HandBackOutcome(HELD_UP) else outcome,
+                policy,
+                chance,
+            )
 
         upkeep.decide = strict
 
@@ -305,16 +336,16 @@ def _break_at_refusals(twin: str) -> None:
         refusals._translated = lambda _: None
     elif twin == "upkeep gives up":
 
-        async def every(seconds: float, act: Any) -> None:
+        async def run(self: Periodic) -> None:
             while True:
-                await act()
-                await asyncio.sleep(seconds)
+                await self.run_once()
+                await asyncio.sleep(self._seconds)
 
-        upkeep.every = every
+        Periodic.run = run  # type: ignore[method-assign]
 
 
 if "CHAOS_FOLDER" in os.environ:
-    witness(EngineSource)
+    witness(StoreSource)
     witness(HttpSource)
 _break(os.environ.get("CHAOS_TWIN", ""))
 _break_at_hangs(os.environ.get("CHAOS_TWIN", ""))

@@ -1,4 +1,5 @@
-"""Real worker processes on one store, to be killed, frozen and stopped; and the load they work on."""
+"""Real worker processes on one store, to be killed, frozen and stopped; and the load they work
+on."""
 
 import asyncio
 import contextlib
@@ -20,9 +21,9 @@ import psutil
 import pytest
 
 from taskforge import TaskForge
-from taskforge.api.server import make_key
 from taskforge.domain.query import QueueStats
 from taskforge.domain.tenancy import FIRST_PROJECT
+from taskforge.operations.access.first_start import make_key
 from taskforge.sdk.jobs import JobFunction
 from taskforge.wiring import make_server, sqlite_path
 from tests.chaos.history import History
@@ -35,10 +36,17 @@ ROOT = Path(__file__).parents[2]
 
 class Fleet:
     def __init__(
-        self, folder: Path, twin: str = "", served: str = "", lease: float = LEASE, upkeep: float = 0.1, **store: str
+        self,
+        folder: Path,
+        twin: str = "",
+        served: str = "",
+        lease: float = LEASE,
+        upkeep: float = 0.1,
+        **store: str,
     ) -> None:
-        """`store` says where the jobs are: url, and schema on PostgreSQL. `served`: an address to serve them on; workers then reach
-        them through that server, or through whatever `reach` says."""
+        """`store` says where the jobs are: url, and schema on PostgreSQL. `served`: an address to
+        serve them on; workers then reach them through that server, or through whatever `reach`
+        says."""
         self.folder = folder
         self.served = served
         self.server: subprocess.Popen[bytes] | None = None
@@ -49,15 +57,19 @@ class Fleet:
             "grace_seconds": GRACE,
             "upkeep_seconds": upkeep,
             "poll_seconds": 0.3,
-            # Processes die here, never the machine: as little as the tests' PostgreSQL need SQLite wait for the disk, which on
-            # some machines stands still for longer than these leases last. R8 and R9 see to that the product does wait.
+            # Processes die here, never the machine: as little as the tests' PostgreSQL need SQLite
+            # wait for the disk, which on some machines stands still for longer than these leases
+            # last. R8 and R9 see to that the product does wait.
             "durable": False,
         }
         self.forge = TaskForge(**settings)
         flags = {f"TASKFORGE_{name.upper()}": str(value) for name, value in settings.items()}
         self._direct = {**os.environ, **flags, "CHAOS_FOLDER": str(folder), "CHAOS_TWIN": twin}
-        if (folder / "sitecustomize.py").exists():  # what a test patches in every process, also in those that do not know the app
-            self._direct["PYTHONPATH"] = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
+        # what a test patches in every process, also in those that do not know the app
+        if (folder / "sitecustomize.py").exists():
+            self._direct["PYTHONPATH"] = os.pathsep.join(
+                [str(folder), os.environ.get("PYTHONPATH", "")]
+            )
         self.label = "http" if served else self.forge.settings.url.partition(":")[0]
         self.alive: list[subprocess.Popen[bytes]] = []
         self.history = History(folder)
@@ -67,12 +79,16 @@ class Fleet:
     async def __aenter__(self) -> Self:
         from tests.chaos import app
 
-        # The same handlers and queues, without the app's witness: this side only enqueues and looks.
-        self.forge.registry, self.forge._connections._declared = app.forge.registry, app.forge._declared
+        # The same handlers and queues, without the app's witness: this side only enqueues and
+        # looks.
+        self.forge.registry, self.forge._connections._declared = (
+            app.forge.registry,
+            app.forge._declared,
+        )
         engine = await self.forge.engine()
         if self.served:
             made = await make_server(engine, self.forge.settings)
-            self._token = await make_key(made.backend, "workers")
+            self._token = await make_key(made.platform, "workers")
             await self.start_server()
         return self
 
@@ -92,7 +108,9 @@ class Fleet:
     async def start_server(self) -> None:
         host, _, port = self.served.rpartition(":")
         command = [sys.executable, "-m", "taskforge.cli", "server", "--host", host, "--port", port]
-        self.server = subprocess.Popen(command, cwd=ROOT, env=self._direct, stdout=self._log, stderr=self._log)
+        self.server = subprocess.Popen(
+            command, cwd=ROOT, env=self._direct, stdout=self._log, stderr=self._log
+        )
         async with asyncio.timeout(30):
             while True:
                 try:
@@ -111,15 +129,36 @@ class Fleet:
             await self.start_server()
 
     def start(
-        self, *options: str, slots: int = 8, reach: str = "", within: tuple[str, ...] = (), app: str = "tests.chaos.app:forge"
+        self,
+        *options: str,
+        slots: int = 8,
+        reach: str = "",
+        within: tuple[str, ...] = (),
+        app: str = "tests.chaos.app:forge",
     ) -> subprocess.Popen[bytes]:
         """`reach`: another way to the server; `within`: a command that runs it somewhere else."""
-        command = [sys.executable, "-m", "taskforge.cli", "worker", app, "--slots", str(slots), *options]
+        command = [
+            sys.executable,
+            "-m",
+            "taskforge.cli",
+            "worker",
+            app,
+            "--slots",
+            str(slots),
+            *options,
+        ]
         environment = self._direct
         if self.served:
-            environment = {name: value for name, value in self._direct.items() if name != "TASKFORGE_SCHEMA"}
-            environment |= {"TASKFORGE_URL": f"http://{reach or self.served}", "TASKFORGE_TOKEN": self._token}
-        process = subprocess.Popen([*within, *command], cwd=ROOT, env=environment, stdout=self._log, stderr=self._log)
+            environment = {
+                name: value for name, value in self._direct.items() if name != "TASKFORGE_SCHEMA"
+            }
+            environment |= {
+                "TASKFORGE_URL": f"http://{reach or self.served}",
+                "TASKFORGE_TOKEN": self._token,
+            }
+        process = subprocess.Popen(
+            [*within, *command], cwd=ROOT, env=environment, stdout=self._log, stderr=self._log
+        )
         self.alive.append(process)
         return process
 
@@ -128,7 +167,11 @@ class Fleet:
         engine = await self.forge.engine()
         async with asyncio.timeout(40):
             while True:
-                online = {worker.pid for worker in await engine.workers([FIRST_PROJECT]) if worker.status == "online"}
+                online = {
+                    worker.pid
+                    for worker in await engine.workers([FIRST_PROJECT])
+                    if worker.status == "online"
+                }
                 if {process.pid for process in self.alive} <= online:
                     return
                 await asyncio.sleep(0.05)
@@ -161,7 +204,9 @@ class Fleet:
             wanted = int((time.monotonic() - began) * per_second) - number
             if wanted > 0:
                 calls = [(seconds[(number + index) % len(seconds)],) for index in range(wanted)]
-                self.acknowledged |= {handle.id for handle in await asyncio.shield(work.enqueue_many(calls))}
+                self.acknowledged |= {
+                    handle.id for handle in await asyncio.shield(work.enqueue_many(calls))
+                }
                 number += wanted
             await asyncio.sleep(0.05)
 
@@ -171,7 +216,11 @@ class Fleet:
         return handles
 
     async def stats(self, queue: str = "default") -> QueueStats:
-        [found] = [one for one in await (await self.forge.engine()).stats([FIRST_PROJECT]) if one.queue == queue]
+        [found] = [
+            one
+            for one in await (await self.forge.engine()).stats([FIRST_PROJECT])
+            if one.queue == queue
+        ]
         return found
 
     async def drained(self, patience: float = 40.0) -> bool:
@@ -195,7 +244,10 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, 
     elif request.param == "http":
         yield {"url": f"sqlite:///{tmp_path}/jobs.db", "served": free_address()}
     else:
-        yield {"url": request.getfixturevalue("postgres_url"), "schema": f"chaos_{secrets.token_hex(6)}"}
+        yield {
+            "url": request.getfixturevalue("postgres_url"),
+            "schema": f"chaos_{secrets.token_hex(6)}",
+        }
 
 
 def free_address(host: str = "127.0.0.1") -> str:
@@ -220,7 +272,8 @@ async def beside(*tasks: Any) -> AsyncIterator[None]:
 
 
 def kill_whole(process: subprocess.Popen[bytes]) -> None:
-    """With its lease keeper, which would otherwise go on and tell of it, and all else that it started."""
+    """With its lease keeper, which would otherwise go on and tell of it, and all else that it
+    started."""
     with contextlib.suppress(psutil.NoSuchProcess):
         process.send_signal(signal.SIGSTOP)  # it would start another
         for one in psutil.Process(process.pid).children(recursive=True):
@@ -231,8 +284,9 @@ def kill_whole(process: subprocess.Popen[bytes]) -> None:
 
 
 def freeze(process: subprocess.Popen[bytes], url: str) -> None:
-    """The worker process alone, not its lease keeper: that one must notice. On SQLite not in the middle of a commit: it would
-    hold the file's only write lock, and everyone would wait for it to go on."""
+    """The worker process alone, not its lease keeper: that one must notice. On SQLite not in the
+    middle of a commit: it would hold the file's only write lock, and everyone would wait for it to
+    go on."""
     for _ in range(50):
         process.send_signal(signal.SIGSTOP)
         while psutil.Process(process.pid).status() != psutil.STATUS_STOPPED:

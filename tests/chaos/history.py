@@ -11,7 +11,7 @@ from taskforge.domain.job import Job, JobStatus
 from taskforge.domain.outcome import LEASE_RAN_OUT
 from taskforge.domain.query import FIRST
 from taskforge.domain.tenancy import FIRST_PROJECT
-from taskforge.storage.engine import Engine
+from taskforge.ports.engine import Engine
 
 
 class History:
@@ -30,9 +30,14 @@ class History:
         return sum(1 for _ in self.lines(what))
 
     async def violations(self, engine: Engine, acknowledged: set[UUID]) -> list[str]:
-        """Everything that must never be: a job lost, accepted twice, or kept with the result of a stale worker."""
+        """Everything that must never be: a job lost, accepted twice, or kept with the result of a
+        stale worker."""
         held = {job.id: job for job in await jobs(engine, acknowledged)}
-        told = Counter((UUID(line["job"]), line["epoch"]) for line in self.lines("accepted") if line["outcome"] == "Success")
+        told = Counter(
+            (UUID(line["job"]), line["epoch"])
+            for line in self.lines("accepted")
+            if line["outcome"] == "Success"
+        )
         accepted = Counter(job for job, _ in told.elements())
         happened = await _succeeded(engine)
         found: list[str] = []
@@ -41,9 +46,14 @@ class History:
             if now is None:
                 found.append(f"lost: {job} is not in the store")
             elif now.status is not JobStatus.SUCCEEDED:
-                found.append(f"lost: {job} is {now.status} ({now.reason}), attempt {now.attempt_count}")
+                found.append(
+                    f"lost: {job} is {now.status} ({now.reason}), attempt {now.attempt_count}"
+                )
             elif now.result is None or int(bytes(now.result)) != now.epoch:
-                found.append(f"stale: {job} has epoch {now.epoch} and the result of {now.result and bytes(now.result)!r}")
+                found.append(
+                    f"stale: {job} has epoch {now.epoch} and the result of "
+                    f"{now.result and bytes(now.result)!r}"
+                )
             if accepted[job] > 1:
                 found.append(f"accepted twice: workers were told so {accepted[job]} times of {job}")
             if happened[job] > 1:
@@ -51,7 +61,10 @@ class History:
         for job, epoch in told:
             now = held.get(job)
             if now is not None and now.status is JobStatus.SUCCEEDED and now.epoch != epoch:
-                found.append(f"accepted twice: {job} was accepted with epoch {epoch}, the store has {now.epoch}")
+                found.append(
+                    f"accepted twice: {job} was accepted with epoch {epoch}, the store has "
+                    f"{now.epoch}"
+                )
         return found
 
     async def rescues(self, engine: Engine, acknowledged: set[UUID]) -> list[float]:
@@ -62,9 +75,17 @@ class History:
         for job in await jobs(engine, acknowledged):
             if job.epoch > 1:
                 for execution in await engine.executions([FIRST_PROJECT], job.id):
-                    crashed = execution.error is not None and execution.error.type == "WorkerCrashed"
-                    if (crashed or execution.reason == LEASE_RAN_OUT) and execution.finished_at is not None:
-                        killed = self.kills.get(pids.get(execution.worker) or 0) if execution.worker else None
+                    crashed = (
+                        execution.error is not None and execution.error.type == "WorkerCrashed"
+                    )
+                    if (
+                        crashed or execution.reason == LEASE_RAN_OUT
+                    ) and execution.finished_at is not None:
+                        killed = (
+                            self.kills.get(pids.get(execution.worker) or 0)
+                            if execution.worker
+                            else None
+                        )
                         if killed is not None:
                             took.append(execution.finished_at.timestamp() - killed)
         return sorted(took)

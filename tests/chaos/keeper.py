@@ -1,4 +1,5 @@
-"""The lease keeper of a broken twin: `python -m tests.chaos.keeper`. What `tests.chaos.app` breaks is broken here too."""
+"""The lease keeper of a broken twin: `python -m tests.chaos.keeper`. What `tests.chaos.app` breaks
+is broken here too."""
 
 import asyncio
 import os
@@ -6,7 +7,7 @@ import sys
 
 import tests.chaos.app  # noqa: F401 - for what it breaks
 from taskforge.sdk import lease_keeper
-from taskforge.worker.parent import die_with_parent, outlive_signals
+from taskforge.worker.processes.process_watch import die_with_parent, outlive_signals
 
 if __name__ == "__main__":
     if os.environ["CHAOS_TWIN"] == "the keeper dies with its worker":

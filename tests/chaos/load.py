@@ -1,8 +1,10 @@
-"""A process under load, to be killed: enqueues, claims and finishes as fast as it can, and tells what was acknowledged.
+"""A process under load, to be killed: enqueues, claims and finishes as fast as it can, and tells
+what was acknowledged.
 
-Run as `python load.py sqlite|postgres <path or url> <name> [hasty]`. Each line on standard output is one acknowledged fact, written
-only after the engine answered: `I <job>` inserted, `F <fence>` finished. A line is one write, so a kill leaves whole lines only. A
-hasty process tells before it was answered, to be caught.
+Run as `python load.py sqlite|postgres <path or url> <name> [hasty]`. Each line on standard output
+is one acknowledged fact, written only after the engine answered: `I <job>` inserted, `F <fence>`
+finished. A line is one write, so a kill leaves whole lines only. A hasty process tells before it
+was answered, to be caught.
 """
 
 import asyncio
@@ -12,13 +14,14 @@ from pathlib import Path
 
 import msgspec
 
+from taskforge.domain.claim import Claim
 from taskforge.domain.errors import LeaseLost
 from taskforge.domain.execution import Beat
 from taskforge.domain.ids import IdMint
 from taskforge.domain.job import Inserted, new_job
-from taskforge.domain.outcome import Finish, Succeed
+from taskforge.domain.outcome import Finish, ToSucceeded
 from taskforge.domain.worker import NewWorker, Sample
-from taskforge.storage.engine import Claim, Engine
+from taskforge.ports.engine import Engine
 
 LEASE_SECONDS = 1.0
 
@@ -48,7 +51,9 @@ async def enqueue_hastily(engine: Engine) -> None:
 
 async def enqueue(engine: Engine) -> None:
     while True:
-        for answer in await engine.insert(1, [new_job("default", "work", "x" * 100) for _ in range(3)]):
+        for answer in await engine.insert(
+            1, [new_job("default", "work", "x" * 100) for _ in range(3)]
+        ):
             assert isinstance(answer, Inserted)
             tell("I", answer.job)
 
@@ -64,7 +69,10 @@ async def work(engine: Engine, name: str) -> None:
         except LeaseLost:
             registered = await engine.register(1, NewWorker(name=name), LEASE_SECONDS)
             continue
-        lost = {one.fence for one in await engine.finish([Finish(one.fence, Succeed()) for one in claimed])}
+        lost = {
+            one.fence
+            for one in await engine.finish([Finish(one.fence, ToSucceeded()) for one in claimed])
+        }
         for one in claimed:
             if one.fence not in lost:
                 tell("F", one.fence)

@@ -1,4 +1,5 @@
-"""A TCP proxy on the loopback address that misbehaves on demand: slow, resetting, swallowing, or deaf on one side."""
+"""A TCP proxy on the loopback address that misbehaves on demand: slow, resetting, swallowing, or
+deaf on one side."""
 
 import asyncio
 import contextlib
@@ -7,8 +8,9 @@ from typing import Self
 
 
 class FaultProxy:
-    """Modes: `pass`; `slow` (each piece waits 100–300 ms); `reset` (connections break now and then); `blackhole` (nothing gets
-    through, nobody is told); `half-open` (what the server says gets lost)."""
+    """Modes: `pass`; `slow` (each piece waits 100–300 ms); `reset` (connections break now and
+    then); `blackhole` (nothing gets through, nobody is told); `half-open` (what the server says
+    gets lost)."""
 
     def __init__(self, target: str) -> None:
         host, _, port = target.rpartition(":")
@@ -41,7 +43,10 @@ class FaultProxy:
         except OSError:
             writer.close()
             return
-        pumps = [asyncio.create_task(self._pump(reader, back, up=True)), asyncio.create_task(self._pump(there, writer, up=False))]
+        pumps = [
+            asyncio.create_task(self._pump(reader, back, up=True)),
+            asyncio.create_task(self._pump(there, writer, up=False)),
+        ]
         try:
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -53,7 +58,9 @@ class FaultProxy:
                     one.close()
             self._tasks.discard(task)
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, up: bool) -> None:
+    async def _pump(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, up: bool
+    ) -> None:
         while data := await reader.read(65_536):
             if self.mode == "slow":
                 self.faults += 1

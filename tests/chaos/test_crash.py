@@ -1,6 +1,8 @@
-"""R3 and kill -9: what a caller was told survives the death of the caller, of the engine and of PostgreSQL itself.
+"""R3 and kill -9: what a caller was told survives the death of the caller, of the engine and
+of PostgreSQL itself.
 
-Real processes, real signals. The history of acknowledged calls is compared with what the store holds afterwards.
+Real processes, real signals. The history of acknowledged calls is compared with what the
+store holds afterwards.
 
     TASKFORGE_KILLS=10 TASKFORGE_STOPS=5   (the short forms; the long ones are marked `long`)
 """
@@ -20,15 +22,16 @@ from uuid import UUID
 import asyncpg
 import pytest
 
+from taskforge.domain.claim import Claim
 from taskforge.domain.errors import LeaseLost, StoreUnavailable
 from taskforge.domain.execution import Beat
 from taskforge.domain.ids import epoch_of, job_of
 from taskforge.domain.job import Inserted, JobStatus, new_job
-from taskforge.domain.outcome import Finish, Succeed, decide
+from taskforge.domain.outcome import Finish, ToSucceeded, decide
 from taskforge.domain.queue import CreateQueue
 from taskforge.domain.worker import NewWorker, Sample
-from taskforge.storage.engine import Claim, Engine
-from taskforge.storage.postgres.server import LocalServer
+from taskforge.ports.engine import Engine
+from taskforge.testing.postgres import LocalServer
 from tests.chaos.load import make
 
 pytestmark = pytest.mark.rotates
@@ -66,7 +69,9 @@ class History:
             if times > 1:
                 lost.append(f"{fence} was accepted {times} times")
         by_job = Counter(job_of(fence) for fence in self.finished)
-        return lost + [f"{job} was finished under {count} fences" for job, count in by_job.items() if count > 1]
+        return lost + [
+            f"{job} was finished under {count} fences" for job, count in by_job.items() if count > 1
+        ]
 
 
 async def finish_everything(engine: Engine) -> None:
@@ -75,11 +80,14 @@ async def finish_everything(engine: Engine) -> None:
     async with asyncio.timeout(60):
         while True:
             lapsed = await engine.lapsed(500)
-            finishes = [Finish(one.fence, decide(one.attempt, one.outcome, one.policy, 0.5)) for one in lapsed]
+            finishes = [
+                Finish(one.fence, decide(one.attempt, one.outcome, one.policy, 0.5))
+                for one in lapsed
+            ]
             await engine.finish(finishes, lapsed=True)
             await engine.stage(1_000)
             claimed = await engine.claim(Claim(worker.incarnation, 500))
-            await engine.finish([Finish(one.fence, Succeed()) for one in claimed])
+            await engine.finish([Finish(one.fence, ToSucceeded()) for one in claimed])
             [stats] = await engine.stats([1])
             if stats.pending + stats.scheduled + stats.processing == 0:
                 return
@@ -90,7 +98,9 @@ async def finish_everything(engine: Engine) -> None:
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def target(request: pytest.FixtureRequest, tmp_path: Path, server_directory: Path) -> Iterator[tuple[str, str]]:
+def target(
+    request: pytest.FixtureRequest, tmp_path: Path, server_directory: Path
+) -> Iterator[tuple[str, str]]:
     if request.param == "sqlite":
         yield "sqlite", str(tmp_path / "taskforge.db")
         return
@@ -98,8 +108,11 @@ def target(request: pytest.FixtureRequest, tmp_path: Path, server_directory: Pat
         yield "postgres", server.url()
 
 
-def live_and_die(kind: str, target: str, name: str, history: History, dice: random.Random, manner: str = "") -> None:
-    """Start the load, let it get going until it was told of inserts and of ends, kill it, and hear what it managed to say."""
+def live_and_die(
+    kind: str, target: str, name: str, history: History, dice: random.Random, manner: str = ""
+) -> None:
+    """Start the load, let it get going until it was told of inserts and of ends, kill it, and hear
+    what it managed to say."""
     command = [sys.executable, str(Path(__file__).with_name("load.py")), kind, target, name, manner]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -125,18 +138,24 @@ async def kill_again_and_again(kind: str, target: str, kills: int) -> None:
         await engine.change_queue(1, CreateQueue(name="default"))
         for number in range(kills):
             await asyncio.to_thread(live_and_die, kind, target, f"load-{number}", history, dice)
-            if number % max(1, kills // 20) == 0:  # of all that was ever told: after each of many it would take hours
+            # of all that was ever told: after each of many it would take hours
+            if number % max(1, kills // 20) == 0:
                 assert await history.losses(engine) == []
         await finish_everything(engine)
         assert await history.losses(engine) == []
     finally:
         await engine.close()
-    print(f"{kind}: 0 lost of n = {len(history.inserted)} inserts and {len(history.finished)} finishes, {kills} kills")
+    print(
+        f"{kind}: 0 lost of n = {len(history.inserted)} inserts and {len(history.finished)} "
+        f"finishes, {kills} kills"
+    )
     assert history.met == kills
 
 
 @pytest.mark.timeout(300)
-async def test_nothing_acknowledged_is_lost_when_processes_are_killed(target: tuple[str, str]) -> None:
+async def test_nothing_acknowledged_is_lost_when_processes_are_killed(
+    target: tuple[str, str],
+) -> None:
     await kill_again_and_again(*target, KILLS)
 
 
@@ -180,24 +199,38 @@ class Load:
     async def enqueue(self) -> None:
         while not self.over.is_set():
             try:
-                answers = await self._engine.insert(1, [new_job("default", "work", "x" * 50) for _ in range(2)])
+                answers = await self._engine.insert(
+                    1, [new_job("default", "work", "x" * 50) for _ in range(2)]
+                )
             except StoreUnavailable:
                 await asyncio.sleep(0.02)
                 continue
             self.served_at = time.monotonic()
-            self.history.inserted |= {answer.job for answer in answers if isinstance(answer, Inserted)}
+            self.history.inserted |= {
+                answer.job for answer in answers if isinstance(answer, Inserted)
+            }
 
     async def work(self, name: str) -> None:
         incarnation: UUID | None = None
         while not self.over.is_set():
             try:
                 if incarnation is None:
-                    incarnation = (await self._engine.register(1, NewWorker(name=name, max_concurrent_jobs=1_000), 2.0)).incarnation
+                    incarnation = (
+                        await self._engine.register(
+                            1, NewWorker(name=name, max_concurrent_jobs=1_000), 2.0
+                        )
+                    ).incarnation
                 claimed = await self._engine.claim(Claim(incarnation, 5))
-                # What need not be on disk is written beside what must be, over the same connections.
+                # What need not be on disk is written beside what must be, over the same
+                # connections.
                 await self._engine.beat([Beat(fence=one.fence, progress=0.5) for one in claimed])
                 await self._engine.renew(incarnation, 2.0, Sample())
-                lost = {one.fence for one in await self._engine.finish([Finish(one.fence, Succeed()) for one in claimed])}
+                lost = {
+                    one.fence
+                    for one in await self._engine.finish(
+                        [Finish(one.fence, ToSucceeded()) for one in claimed]
+                    )
+                }
                 self.history.finished.update(one.fence for one in claimed if one.fence not in lost)
             except LeaseLost:
                 incarnation = None
@@ -206,7 +239,8 @@ class Load:
 
 
 async def stop_again_and_again(server: LocalServer, stops: int) -> tuple[History, list[str], float]:
-    """Returns what was told, what of it was lost, and the longest time until the store served again."""
+    """Returns what was told, what of it was lost, and the longest time until the store served
+    again."""
     engine = make("postgres", server.url())
     await engine.open()
     slowest = 0.0
@@ -214,7 +248,8 @@ async def stop_again_and_again(server: LocalServer, stops: int) -> tuple[History
         await engine.change_queue(1, CreateQueue(name="default"))
         await engine.insert(1, [new_job("default", "work")])
         connection = await asyncpg.connect(server.url())
-        await connection.execute("checkpoint")  # the twin may lose jobs, but neither its schema nor its lanes
+        # the twin may lose jobs, but neither its schema nor its lanes
+        await connection.execute("checkpoint")
         await connection.close()
         load, dice = Load(engine), random.Random(3)
         async with asyncio.TaskGroup() as group:
@@ -242,11 +277,16 @@ async def stop_again_and_again(server: LocalServer, stops: int) -> tuple[History
 
 
 @pytest.mark.timeout(300)
-async def test_nothing_acknowledged_is_lost_when_postgres_stops_at_once(server_directory: Path) -> None:
+async def test_nothing_acknowledged_is_lost_when_postgres_stops_at_once(
+    server_directory: Path,
+) -> None:
     with LocalServer.start(server_directory) as server:
         history, lost, slowest = await stop_again_and_again(server, STOPS)
     told = len(history.inserted) + len(history.finished)
-    print(f"R3: {len(lost)} lost of n = {told} acknowledged calls, {STOPS} stops, serving after {slowest:.2f} s")
+    print(
+        f"R3: {len(lost)} lost of n = {told} acknowledged calls, {STOPS} stops, serving after "
+        f"{slowest:.2f} s"
+    )
     assert lost == []
     assert slowest <= 5.0
     assert history.met == STOPS
@@ -264,10 +304,11 @@ async def test_nothing_acknowledged_is_lost_in_many_stops(server_directory: Path
 async def test_an_engine_that_answers_before_the_log_is_on_disk_is_caught(
     server_directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The broken twin of R3: with asynchronous commits the last moments before a stop are lost, and the history shows it."""
-    from taskforge.storage.postgres import store
+    """The broken twin of R3: with asynchronous commits the last moments before a stop are lost, and
+    the history shows it."""
+    from taskforge.storage.postgres import connections
 
-    monkeypatch.setitem(store.SESSION, "synchronous_commit", "off")
+    monkeypatch.setitem(connections.SESSION, "synchronous_commit", "off")
     patient = {"wal_writer_delay": "10s", "wal_writer_flush_after": "1GB"}
     with LocalServer.start(server_directory, settings=patient) as server:
         _, lost, _ = await stop_again_and_again(server, 3)

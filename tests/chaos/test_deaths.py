@@ -1,4 +1,5 @@
-"""R19: a worker process dies at the default lease of 15 s. Whoever outlives it says so, and its jobs are free within 2 s."""
+"""R19: a worker process dies at the default lease of 15 s. Whoever outlives it says so, and its
+jobs are free within 2 s."""
 
 import asyncio
 import itertools
@@ -12,7 +13,7 @@ import pytest
 
 from taskforge.domain.job import JobStatus
 from taskforge.domain.tenancy import FIRST_PROJECT
-from taskforge.storage.engine import Engine
+from taskforge.ports.engine import Engine
 from tests.chaos.fleet import Figure, Fleet, kill_whole
 from tests.chaos.history import jobs
 
@@ -24,7 +25,8 @@ WAYS = ("kill", "segfault", "exit")
 
 
 async def _die(fleet: Fleet, ways: list[str]) -> list[UUID]:
-    """So many workers start, each gets a job and dies of it; nobody is left. Until none is `processing`, or it takes too long."""
+    """So many workers start, each gets a job and dies of it; nobody is left. Until none is
+    `processing`, or it takes too long."""
     for _ in ways:
         fleet.start(slots=1)
     await fleet.ready()
@@ -36,7 +38,9 @@ async def _die(fleet: Fleet, ways: list[str]) -> list[UUID]:
             await asyncio.sleep(0.02)
     fleet.alive.clear()
     give_up = time.monotonic() + 2 * LIMIT
-    while time.monotonic() < give_up and any(job.status is JobStatus.PROCESSING for job in await jobs(engine, wanted)):
+    while time.monotonic() < give_up and any(
+        job.status is JobStatus.PROCESSING for job in await jobs(engine, wanted)
+    ):
         await asyncio.sleep(0.05)
     return list(wanted)
 
@@ -47,7 +51,11 @@ async def _rescues(fleet: Fleet, engine: Engine, died: list[UUID]) -> list[float
     took = []
     for job in died:
         first = (await engine.executions([FIRST_PROJECT], job))[0]
-        took.append(float("inf") if first.finished_at is None else first.finished_at.timestamp() - deaths[job])
+        took.append(
+            float("inf")
+            if first.finished_at is None
+            else first.finished_at.timestamp() - deaths[job]
+        )
     return sorted(took)
 
 
@@ -61,8 +69,10 @@ async def _r19(tmp_path: Path, store: dict[str, str], kills: int, figure: Figure
         took = await _rescues(fleet, engine, died)
         p99 = took[min(len(took) - 1, int(0.99 * len(took)))]
         figure(
-            f"R19 {fleet.label}: {kills} deaths ({', '.join(WAYS)}) of all workers at a lease of {LEASE:g} s, jobs free after "
-            f"p50 {took[len(took) // 2]:.2f} s, p99 {p99:.2f} s, most {took[-1]:.2f} s (limit {LIMIT:g} s)"
+            f"R19 {fleet.label}: {kills} deaths ({', '.join(WAYS)}) of all workers at a lease of "
+            f"{LEASE:g} s, jobs free after "
+            f"p50 {took[len(took) // 2]:.2f} s, p99 {p99:.2f} s, most {took[-1]:.2f} s (limit "
+            f"{LIMIT:g} s)"
         )
         assert p99 <= LIMIT
         assert {job.crash_count for job in await jobs(engine, set(died))} == {1}
@@ -77,14 +87,20 @@ async def test_r19_deaths(tmp_path: Path, store: dict[str, str], figure: Figure)
 @pytest.mark.long
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("kills", [50, 500])
-async def test_r19_many_deaths(tmp_path: Path, store: dict[str, str], kills: int, figure: Figure) -> None:
+async def test_r19_many_deaths(
+    tmp_path: Path, store: dict[str, str], kills: int, figure: Figure
+) -> None:
     await _r19(tmp_path, store, kills, figure)
 
 
 @pytest.mark.rotates
 @pytest.mark.timeout(120)
-async def test_r19_catches_a_keeper_that_dies_with_its_worker(tmp_path: Path, store: dict[str, str], figure: Figure) -> None:
-    async with Fleet(tmp_path, twin="the keeper dies with its worker", lease=LEASE, upkeep=UPKEEP, **store) as fleet:
+async def test_r19_catches_a_keeper_that_dies_with_its_worker(
+    tmp_path: Path, store: dict[str, str], figure: Figure
+) -> None:
+    async with Fleet(
+        tmp_path, twin="the keeper dies with its worker", lease=LEASE, upkeep=UPKEEP, **store
+    ) as fleet:
         engine = await fleet.forge.engine()
         took = await _rescues(fleet, engine, await _die(fleet, ["kill"]))
         figure(f"R19 twin whose keeper dies with its worker: {took} s")
@@ -92,8 +108,8 @@ async def test_r19_catches_a_keeper_that_dies_with_its_worker(tmp_path: Path, st
 
 
 async def _killed_whole(fleet: Fleet) -> tuple[UUID, float]:
-    """A worker is killed together with its lease keeper while it runs a job, and another one starts. The job, and how long after
-    that start it was free; endless if it was not."""
+    """A worker is killed together with its lease keeper while it runs a job, and another one
+    starts. The job, and how long after that start it was free; endless if it was not."""
     process = fleet.start(slots=1)
     [job] = [handle.id for handle in await fleet.function("die").enqueue_many([("by the test",)])]
     engine = await fleet.forge.engine()
@@ -104,7 +120,9 @@ async def _killed_whole(fleet: Fleet) -> tuple[UUID, float]:
     fleet.alive.remove(process)
     fleet.start(slots=1)
     await fleet.ready()
-    began = max(worker.registered_at for worker in await engine.workers([FIRST_PROJECT])).timestamp()
+    began = max(
+        worker.registered_at for worker in await engine.workers([FIRST_PROJECT])
+    ).timestamp()
     give_up = time.monotonic() + 2 * LIMIT
     while time.monotonic() < give_up:
         first = (await engine.executions([FIRST_PROJECT], job))[0]
@@ -121,15 +139,22 @@ async def test_r19_the_next_life_tells_of_those_that_were_killed_whole(
 ) -> None:
     async with Fleet(tmp_path, lease=LEASE, upkeep=UPKEEP, **store) as fleet:
         job, took = await _killed_whole(fleet)
-        figure(f"R19 {fleet.label}: killed with its keeper, the job was free {took:.2f} s after the next worker had registered")
+        figure(
+            f"R19 {fleet.label}: killed with its keeper, the job was free {took:.2f} s after the "
+            f"next worker had registered"
+        )
         assert took <= LIMIT
         assert [one.crash_count for one in await jobs(await fleet.forge.engine(), {job})] == [1]
 
 
 @pytest.mark.rotates
 @pytest.mark.timeout(120)
-async def test_r19_catches_a_next_life_that_is_silent(tmp_path: Path, store: dict[str, str], figure: Figure) -> None:
-    async with Fleet(tmp_path, twin="is silent about the dead", lease=LEASE, upkeep=UPKEEP, **store) as fleet:
+async def test_r19_catches_a_next_life_that_is_silent(
+    tmp_path: Path, store: dict[str, str], figure: Figure
+) -> None:
+    async with Fleet(
+        tmp_path, twin="is silent about the dead", lease=LEASE, upkeep=UPKEEP, **store
+    ) as fleet:
         _, took = await _killed_whole(fleet)
         figure(f"R19 twin that is silent about the dead: {took} s")
         assert took > LIMIT
@@ -137,9 +162,13 @@ async def test_r19_catches_a_next_life_that_is_silent(tmp_path: Path, store: dic
 
 @pytest.mark.timeout(120)
 async def test_r19_a_group_that_is_killed_leaves_its_keeper(tmp_path: Path) -> None:
-    async with Fleet(tmp_path, lease=LEASE, upkeep=UPKEEP, url=f"sqlite:///{tmp_path}/jobs.db") as fleet:
+    async with Fleet(
+        tmp_path, lease=LEASE, upkeep=UPKEEP, url=f"sqlite:///{tmp_path}/jobs.db"
+    ) as fleet:
         process = fleet.start(slots=1, within=("setsid",))
-        [job] = [handle.id for handle in await fleet.function("die").enqueue_many([("by the test",)])]
+        [job] = [
+            handle.id for handle in await fleet.function("die").enqueue_many([("by the test",)])
+        ]
         async with asyncio.timeout(40):
             while not fleet.history.count("dies"):
                 await asyncio.sleep(0.05)

@@ -1,5 +1,5 @@
-"""A deploy that changes a handler's signature under load, with real workers of the old and the new code: nothing fails, and no
-attempt is spent, whether producers or workers come first."""
+"""A deploy that changes a handler's signature under load, with real workers of the old and the new
+code: nothing fails, and no attempt is spent, whether producers or workers come first."""
 
 import asyncio
 import time
@@ -17,7 +17,10 @@ from tests.chaos.fleet import Figure, Fleet, beside, bound
 
 pytestmark = pytest.mark.rotates
 OLD, NEW = "tests.chaos.releases.old:forge", "tests.chaos.releases.new:forge"
-PAYLOADS: dict[str, Any] = {"old": {"name": "Ada"}, "new": {"first_name": "Ada", "last_name": "King"}}
+PAYLOADS: dict[str, Any] = {
+    "old": {"name": "Ada"},
+    "new": {"first_name": "Ada", "last_name": "King"},
+}
 WORKERS, PER_SECOND, SETTLE_SECONDS = 3, 40, 60
 
 
@@ -34,21 +37,32 @@ class Producers:
         while True:
             release = self.release
             jobs = [new_job("default", "greet", PAYLOADS[release]) for _ in range(PER_SECOND // 10)]
-            self.jobs |= {one.job: release for one in await asyncio.shield(self._fleet.forge.insert_many(jobs))}
+            self.jobs |= {
+                one.job: release
+                for one in await asyncio.shield(self._fleet.forge.insert_many(jobs))
+            }
             await asyncio.sleep(0.1)
 
     async def found(self) -> list[Job]:
         engine, ids = await self._fleet.forge.engine(), list(self.jobs)
-        return [job for start in range(0, len(ids), 500) for job in await engine.get([FIRST_PROJECT], ids[start : start + 500])]
+        return [
+            job
+            for start in range(0, len(ids), 500)
+            for job in await engine.get([FIRST_PROJECT], ids[start : start + 500])
+        ]
 
     async def done(self, release: str) -> None:
         """Until all jobs of a release have ended, whatever came of them."""
         async with asyncio.timeout(SETTLE_SECONDS):
-            while not all(job.status.is_final for job in await self.found() if self.jobs[job.id] == release):
+            while not all(
+                job.status.is_final for job in await self.found() if self.jobs[job.id] == release
+            ):
                 await asyncio.sleep(0.1)
 
 
-async def _deploy(tmp_path: Path, store: dict[str, str], seconds: float, first: str, twin: str = "") -> tuple[Producers, str]:
+async def _deploy(
+    tmp_path: Path, store: dict[str, str], seconds: float, first: str, twin: str = ""
+) -> tuple[Producers, str]:
     async with Fleet(tmp_path, twin=twin, **store) as fleet:
         olds = [fleet.start(app=OLD, slots=4) for _ in range(WORKERS)]
         await fleet.ready()
@@ -59,7 +73,9 @@ async def _deploy(tmp_path: Path, store: dict[str, str], seconds: float, first: 
                 producers.release = "new"
             for number, process in enumerate(olds):
                 await asyncio.sleep(seconds / WORKERS)
-                if number == WORKERS - 1:  # the last of the old workers goes when no old producer is left, and their jobs are done
+                # the last of the old workers goes when no old producer is left, and their jobs are
+                # done
+                if number == WORKERS - 1:
                     producers.release = "new"
                     await asyncio.sleep(0.2)
                     await producers.done("old")
@@ -73,8 +89,14 @@ async def _deploy(tmp_path: Path, store: dict[str, str], seconds: float, first: 
         engine = await fleet.forge.engine()
         some = list(producers.jobs)[:: max(1, len(producers.jobs) // 50)]
         tries = [len(await engine.executions([FIRST_PROJECT], job)) for job in some]
-        found = f"{fleet.label}, new {first} first, {seconds:g} s: {len(producers.jobs)} jobs, all done "
-        found += f"{time.monotonic() - there:.1f} s after the last worker came; offered at most {max(tries)} times"
+        found = (
+            f"{fleet.label}, new {first} first, {seconds:g} s: {len(producers.jobs)} jobs, "
+            f"all done "
+        )
+        found += (
+            f"{time.monotonic() - there:.1f} s after the last worker came; offered at most "
+            f"{max(tries)} times"
+        )
         producers.ended = await producers.found()
         return producers, found
 
@@ -86,24 +108,32 @@ def _check(producers: Producers, found: str, figure: Figure) -> None:
     for job in ended:
         assert job.result is not None
         release = producers.jobs[job.id]
-        assert msgspec.json.decode(job.result) == ("old Ada" if release == "old" else "new Ada King")
+        assert msgspec.json.decode(job.result) == (
+            "old Ada" if release == "old" else "new Ada King"
+        )
     figure(f"deploy {found}; failed {bound(len(ended))}")
 
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("first", ["producers", "workers"])
-async def test_a_deploy_with_a_changed_signature(tmp_path: Path, store: dict[str, str], first: str, figure: Figure) -> None:
+async def test_a_deploy_with_a_changed_signature(
+    tmp_path: Path, store: dict[str, str], first: str, figure: Figure
+) -> None:
     _check(*await _deploy(tmp_path, store, 4, first), figure)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", ["producers", "workers"])
-async def test_a_deploy_of_two_minutes(tmp_path: Path, store: dict[str, str], first: str, figure: Figure) -> None:
+async def test_a_deploy_of_two_minutes(
+    tmp_path: Path, store: dict[str, str], first: str, figure: Figure
+) -> None:
     _check(*await _deploy(tmp_path, store, 120, first), figure)
 
 
 @pytest.mark.timeout(180)
-async def test_the_deploy_catches_a_twin_that_fails_what_does_not_fit(tmp_path: Path, figure: Figure) -> None:
+async def test_the_deploy_catches_a_twin_that_fails_what_does_not_fit(
+    tmp_path: Path, figure: Figure
+) -> None:
     store = {"url": f"sqlite:///{tmp_path}/jobs.db"}
     producers, _ = await _deploy(tmp_path, store, 1.5, "producers", twin="fails what does not fit")
     statuses = Counter(job.status.value for job in producers.ended)

@@ -1,5 +1,5 @@
-"""R18: handlers that hang. They are named in the log and shown by workers and explain; the worker is replaced, its capacity is back
-within 30 s, and nobody who ran beside them pays for it."""
+"""R18: handlers that hang. They are named in the log and shown by workers and explain; the worker
+is replaced, its capacity is back within 30 s, and nobody who ran beside them pays for it."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,8 @@ from tests.chaos.history import jobs
 
 SLOTS = 4
 LIMIT = 30.0
-PATIENCE = 60.0  # of which the limit is checked; what comes later has failed, and says how late it was
+# of which the limit is checked; what comes later has failed, and says how late it was
+PATIENCE = 60.0
 SUPERVISED = ("--max-jobs", "1000000")
 
 
@@ -68,7 +69,8 @@ async def _supervised(tmp_path: Path, twin: str = "", **store: str) -> AsyncIter
             await watch.until(lambda worker: worker.status == "online", 40)
             yield watch
         finally:
-            for process in supervisor.children(recursive=True):  # those that hang, or whoever is there instead
+            # those that hang, or whoever is there instead
+            for process in supervisor.children(recursive=True):
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.kill()
 
@@ -81,7 +83,8 @@ async def _enqueue(watch: Watch, name: str, *calls: tuple[float, ...]) -> list[U
 
 
 async def _threads(watch: Watch) -> tuple[float, int]:
-    """Half of the slots are held by threads that never return; meanwhile a handler interrupts, and one leaves a child behind."""
+    """Half of the slots are held by threads that never return; meanwhile a handler interrupts, and
+    one leaves a child behind."""
     before = await watch.until(lambda worker: worker.status == "online")
     [interrupted] = await _enqueue(watch, "interrupt", ())
     [first], [spawned] = await _enqueue(watch, "never", ()), await _enqueue(watch, "spawn", ())
@@ -95,23 +98,34 @@ async def _threads(watch: Watch) -> tuple[float, int]:
     child = int((watch.fleet.folder / "spawned").read_text())
     assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
     hung = time.monotonic()
-    neighbours += await _enqueue(watch, "work", (2.5,))  # lasts until the worker is told to drain, and may finish
+    # lasts until the worker is told to drain, and may finish
+    neighbours += await _enqueue(watch, "work", (2.5,))
     return await _back(watch, before, hung, [second], neighbours), len(neighbours)
 
 
 async def _failed(watch: Watch, *expected: tuple[UUID, str]) -> None:
-    for job, (_, kind) in zip(await watch.ended(*(job for job, _ in expected)), expected, strict=True):
+    for job, (_, kind) in zip(
+        await watch.ended(*(job for job, _ in expected)), expected, strict=True
+    ):
         assert job.error is not None
-        assert (job.status, job.error.type, job.attempt_count, job.crash_count) == (JobStatus.FAILED, kind, 1, 0)
+        assert (job.status, job.error.type, job.attempt_count, job.crash_count) == (
+            JobStatus.FAILED,
+            kind,
+            1,
+            0,
+        )
 
 
 async def _loop(watch: Watch) -> tuple[float, int]:
-    """One handler holds the event loop for good: two wait in the middle of their work, one has not started."""
+    """One handler holds the event loop for good: two wait in the middle of their work, one has not
+    started."""
     before = await watch.until(lambda worker: worker.status == "online" and not worker.stuck_slots)
     neighbours = await _enqueue(watch, "work", (3.0,), (3.0,))
     engine = await watch.fleet.forge.engine()
     async with asyncio.timeout(PATIENCE):
-        while any(job.status is not JobStatus.PROCESSING for job in await jobs(engine, set(neighbours))):
+        while any(
+            job.status is not JobStatus.PROCESSING for job in await jobs(engine, set(neighbours))
+        ):
             await asyncio.sleep(0.02)
     [culprit] = await _enqueue(watch, "grip", ())
     neighbours += await _enqueue(watch, "work", (0.1,))
@@ -123,14 +137,21 @@ async def _loop(watch: Watch) -> tuple[float, int]:
     return await _back(watch, before, hung, [culprit], neighbours), len(neighbours)
 
 
-async def _back(watch: Watch, before: Worker, hung: float, culprits: list[UUID], neighbours: list[UUID]) -> float:
-    """Until a fresh worker runs as many jobs at once as it has slots. Nobody but the culprits has paid for it."""
+async def _back(
+    watch: Watch, before: Worker, hung: float, culprits: list[UUID], neighbours: list[UUID]
+) -> float:
+    """Until a fresh worker runs as many jobs at once as it has slots. Nobody but the culprits has
+    paid for it."""
     await watch.until(lambda worker: worker.status == "online" and worker.pid != before.pid)
     probes = await _enqueue(watch, "work", *[(0.3,)] * SLOTS)
     await watch.ended(*probes)
     took = time.monotonic() - hung
     await _failed(watch, *((culprit, "Timeout") for culprit in culprits))
-    charged = [job for job in await watch.ended(*neighbours) if (job.attempt_count, job.crash_count) != (1, 0)]
+    charged = [
+        job
+        for job in await watch.ended(*neighbours)
+        if (job.attempt_count, job.crash_count) != (1, 0)
+    ]
     assert charged == [], "neighbours were charged"
     assert took <= LIMIT, f"the capacity was back after {took:.1f} s"
     return took
@@ -140,7 +161,10 @@ def _check_log(watch: Watch) -> None:
     for words in (
         "a thread of handler never (job ",
         "after its timeout; its slot stays taken",
-        f"2 of {SLOTS} slots are held by handlers that did not end: the worker finishes what it can and is replaced",
+        (
+            f"2 of {SLOTS} slots are held by handlers that did not end: the worker finishes what "
+            f"it can and is replaced"
+        ),
         "handler grip (job ",
         "has held the event loop for",
         "does not let go of the event loop: this process ends and is replaced",
@@ -161,7 +185,8 @@ async def _r18(tmp_path: Path, store: dict[str, str], seconds: float, figure: Fi
         _check_log(watch)
         assert await watch.fleet.violations() == []
         figure(
-            f"R18 {watch.fleet.label}: {len(back)} hangs (threads, a held loop), capacity back after {max(back):.1f} s at most, "
+            f"R18 {watch.fleet.label}: {len(back)} hangs (threads, a held loop), capacity back "
+            f"after {max(back):.1f} s at most, "
             f"{beside} neighbours charged with none of them, {time.monotonic() - started:.0f} s"
         )
 
@@ -179,9 +204,16 @@ async def test_r18_hangs_for_an_hour(tmp_path: Path, store: dict[str, str], figu
 
 @pytest.mark.rotates
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize(("twin", "caught"), [("nobody watches", TimeoutError), ("charges the neighbours", AssertionError)])
-async def test_r18_catches_its_twins(tmp_path: Path, twin: str, caught: type[Exception], figure: Figure) -> None:
+@pytest.mark.parametrize(
+    ("twin", "caught"),
+    [("nobody watches", TimeoutError), ("charges the neighbours", AssertionError)],
+)
+async def test_r18_catches_its_twins(
+    tmp_path: Path, twin: str, caught: type[Exception], figure: Figure
+) -> None:
     async with _supervised(tmp_path, twin, url=f"sqlite:///{tmp_path}/jobs.db") as watch:
         with pytest.raises(caught) as error:
             await _loop(watch)
-        figure(f"R18 twin that {twin}: caught ({str(error.value)[:40] or type(error.value).__name__})")
+        figure(
+            f"R18 twin that {twin}: caught ({str(error.value)[:40] or type(error.value).__name__})"
+        )

@@ -1,4 +1,5 @@
-"""R1: kill -9 a random worker every 2 s under load. Nothing is lost, nothing accepted twice, and jobs are free again soon."""
+"""R1: kill -9 a random worker every 2 s under load. Nothing is lost, nothing accepted twice, and
+jobs are free again soon."""
 
 import asyncio
 import random
@@ -44,7 +45,8 @@ async def _r1(tmp_path: Path, store: dict[str, str], seconds: float, figure: Fig
         n = len(fleet.acknowledged)
         figure(
             f"R1 {fleet.label}: {kills} kills in {seconds:g} s, lost {bound(n)}, accepted twice "
-            f"{bound(n)}, {len(took)} rescued, rescue p99 {p99:.2f} s, most {took[-1]:.2f} s (limit {2 * LEASE:g} s)"
+            f"{bound(n)}, {len(took)} rescued, rescue p99 {p99:.2f} s, most {took[-1]:.2f} s "
+            f"(limit {2 * LEASE:g} s)"
         )
         assert p99 < 2 * LEASE
 

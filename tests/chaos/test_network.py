@@ -13,8 +13,11 @@ import msgspec
 import pytest
 
 from taskforge.domain.ids import job_of
+from taskforge.node import Node, server_services
 from taskforge.operations.upkeep import Upkeep
-from taskforge.operations.worker_desk import Enrolled, Given, WorkerDesk
+from taskforge.operations.work.enrolled_workers import Enrolled
+from taskforge.operations.work.given_jobs import Given
+from taskforge.operations.work.worker_desk import WorkerDesk
 from taskforge.wiring import make_server
 from tests.chaos.fleet import LEASE, Figure, Fleet, beside, bound, free_address
 from tests.chaos.history import jobs
@@ -29,7 +32,8 @@ CUT = 4 * LEASE
 
 
 async def _r6(tmp_path: Path, seconds: float, figure: Figure) -> None:
-    """Each fault in turn under load; all that was acknowledged is done in the end, and soon after healing at the full rate."""
+    """Each fault in turn under load; all that was acknowledged is done in the end, and soon after
+    healing at the full rate."""
     async with Fleet(tmp_path, url=f"sqlite:///{tmp_path}/jobs.db", served=free_address()) as fleet:
         async with FaultProxy(fleet.served) as proxy:
             for _ in range(3):
@@ -46,7 +50,8 @@ async def _r6(tmp_path: Path, seconds: float, figure: Figure) -> None:
         assert in_time
         n = len(fleet.acknowledged)
         figure(
-            f"R6 http: {proxy.faults} faults of {len(MODES)} kinds in {seconds:g} s, lost {bound(n)}, accepted twice {bound(n)}, "
+            f"R6 http: {proxy.faults} faults of {len(MODES)} kinds in {seconds:g} s, lost "
+            f"{bound(n)}, accepted twice {bound(n)}, "
             f"full rate {healed:.1f} s after healing (limit {HEALED_WITHIN:g} s)"
         )
         assert proxy.faults >= 20
@@ -77,10 +82,15 @@ async def test_r6_a_bad_network_for_two_minutes(tmp_path: Path, figure: Figure) 
 
 
 @pytest.mark.timeout(60)
-async def test_r6_catches_a_twin_that_drops_what_it_cannot_report(tmp_path: Path, figure: Figure) -> None:
-    """What ends while nothing gets through. The lease outlasts that, so that nobody rescues what was dropped."""
+async def test_r6_catches_a_twin_that_drops_what_it_cannot_report(
+    tmp_path: Path, figure: Figure
+) -> None:
+    """What ends while nothing gets through. The lease outlasts that, so that nobody rescues what
+    was dropped."""
     store = f"sqlite:///{tmp_path}/jobs.db"
-    async with Fleet(tmp_path, twin="drops what it cannot report", lease=8.0, url=store, served=free_address()) as fleet:
+    async with Fleet(
+        tmp_path, twin="drops what it cannot report", lease=8.0, url=store, served=free_address()
+    ) as fleet:
         async with FaultProxy(fleet.served) as proxy:
             fleet.start(slots=20, reach=proxy.address)
             await fleet.ready()
@@ -95,7 +105,10 @@ async def test_r6_catches_a_twin_that_drops_what_it_cannot_report(tmp_path: Path
             proxy.mode = "pass"
             in_time = await fleet.drained(patience=4)
         lost = [one for one in await fleet.violations() if one.startswith("lost")]
-        figure(f"R6 twin that drops what it cannot report: {len(lost)} of {len(held)} jobs that were run are not done")
+        figure(
+            f"R6 twin that drops what it cannot report: {len(lost)} of {len(held)} jobs that were "
+            f"run are not done"
+        )
         assert not in_time
         assert lost
 
@@ -105,7 +118,8 @@ async def test_r6_catches_a_twin_that_drops_what_it_cannot_report(tmp_path: Path
 
 @pytest.fixture
 def island() -> Iterator[tuple[str, str]]:
-    """A network namespace of our own, joined by one cable; its name, and the address at which it finds this side."""
+    """A network namespace of our own, joined by one cable; its name, and the address at which it
+    finds this side."""
     if os.geteuid() != 0 or shutil.which("ip") is None:
         pytest.skip("network namespaces need root and iproute2")
     name, here = f"tf{os.getpid()}", f"10.213.{os.getpid() % 250}"
@@ -131,7 +145,9 @@ def island() -> Iterator[tuple[str, str]]:
 
 async def _r7(tmp_path: Path, island: tuple[str, str], cuts: int, figure: Figure) -> None:
     name, host = island
-    async with Fleet(tmp_path, url=f"sqlite:///{tmp_path}/jobs.db", served=free_address(host)) as fleet:
+    async with Fleet(
+        tmp_path, url=f"sqlite:///{tmp_path}/jobs.db", served=free_address(host)
+    ) as fleet:
         fleet.start(slots=4, within=("ip", "netns", "exec", name))
         await fleet.ready()
         fleet.start(slots=100)
@@ -141,8 +157,13 @@ async def _r7(tmp_path: Path, island: tuple[str, str], cuts: int, figure: Figure
             mine = await _hold(fleet, fleet.alive[0].pid)
             _cable(name, "down")
             await asyncio.sleep(CUT)
-            elsewhere = {str(job.id): job for job in await jobs(await fleet.forge.engine(), {UUID(one) for one in mine})}
-            assert all(one.epoch > 1 for one in elsewhere.values()), "the jobs of a worker that was cut off run elsewhere"
+            elsewhere = {
+                str(job.id): job
+                for job in await jobs(await fleet.forge.engine(), {UUID(one) for one in mine})
+            }
+            assert all(one.epoch > 1 for one in elsewhere.values()), (
+                "the jobs of a worker that was cut off run elsewhere"
+            )
             _cable(name, "up")
             assert await fleet.drained()
             await fleet.ready()
@@ -159,10 +180,14 @@ async def _hold(fleet: Fleet, pid: int) -> set[str]:
     """Jobs that this worker runs, and will for longer than it is cut off."""
     async with asyncio.timeout(30):
         while True:
-            held = {str(one) for one in await fleet.enqueue("hold", *(((6 * LEASE),) for _ in range(4)))}
+            held = {
+                str(one) for one in await fleet.enqueue("hold", *(((6 * LEASE),) for _ in range(4)))
+            }
             while len({line["job"] for line in fleet.history.lines("start")} & held) < len(held):
                 await asyncio.sleep(0.05)
-            mine = {line["job"] for line in fleet.history.lines("start") if line["pid"] == pid} & held
+            mine = {
+                line["job"] for line in fleet.history.lines("start") if line["pid"] == pid
+            } & held
             if mine:
                 return mine
 
@@ -171,11 +196,14 @@ async def _hold(fleet: Fleet, pid: int) -> set[str]:
 async def test_r7_catches_a_server_without_fences(
     tmp_path: Path, island: tuple[str, str], monkeypatch: pytest.MonkeyPatch, figure: Figure
 ) -> None:
-    """With a worker that works on without its lease: what it says at last comes while another worker runs the job."""
+    """With a worker that works on without its lease: what it says at last comes while another
+    worker runs the job."""
     name, host = island
     monkeypatch.setattr(WorkerDesk, "_own", _of_anyone)
     store = f"sqlite:///{tmp_path}/jobs.db"
-    async with ServedHere(tmp_path, twin="deaf to lost leases", url=store, served=free_address(host)) as fleet:
+    async with ServedHere(
+        tmp_path, twin="deaf to lost leases", url=store, served=free_address(host)
+    ) as fleet:
         fleet.start(slots=1, within=("ip", "netns", "exec", name))
         await fleet.ready()
         await fleet.enqueue("obey", ())
@@ -193,7 +221,9 @@ async def test_r7_catches_a_server_without_fences(
                 await asyncio.sleep(0.05)
         late = [line for line in fleet.history.lines("accepted") if line["epoch"] == 1]
         stale = [one for one in await fleet.violations() if one.startswith("stale")]
-        figure(f"R7 twin without fences: {len(late)} late result taken, {len(stale)} kept by the store")
+        figure(
+            f"R7 twin without fences: {len(late)} late result taken, {len(stale)} kept by the store"
+        )
         assert late
         assert stale
 
@@ -210,9 +240,14 @@ class ServedHere(Fleet):
     async def start_server(self) -> None:
         host, _, port = self.served.rpartition(":")
         engine = await self.forge.engine()
-        made = await make_server(engine, msgspec.structs.replace(self.forge.settings, host=host, port=int(port)))
+        made = await make_server(
+            engine, msgspec.structs.replace(self.forge.settings, host=host, port=int(port))
+        )
         made.server.bind()
-        self._api, self._serving = made.server, asyncio.create_task(made.server.run())
+        self._api, self._serving = (
+            made.server,
+            asyncio.create_task(Node(server_services(made.platform), server=made.server).run()),
+        )
         self._keeping = asyncio.create_task(Upkeep(engine, interval=0.1).run())
         await made.server.started.wait()
 
@@ -230,10 +265,14 @@ def _cable(name: str, state: str) -> None:
 
 
 @pytest.mark.timeout(180)
-async def test_r7_a_worker_that_is_cut_off(tmp_path: Path, island: tuple[str, str], figure: Figure) -> None:
+async def test_r7_a_worker_that_is_cut_off(
+    tmp_path: Path, island: tuple[str, str], figure: Figure
+) -> None:
     await _r7(tmp_path, island, 3, figure)
 
 
 @pytest.mark.long
-async def test_r7_a_worker_that_is_cut_off_often(tmp_path: Path, island: tuple[str, str], figure: Figure) -> None:
+async def test_r7_a_worker_that_is_cut_off_often(
+    tmp_path: Path, island: tuple[str, str], figure: Figure
+) -> None:
     await _r7(tmp_path, island, 50, figure)

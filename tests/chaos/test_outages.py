@@ -1,4 +1,5 @@
-"""R17: the store or the server away for longer than a lease, a frozen machine, a stepped clock. None of it is anybody's crash."""
+"""R17: the store or the server away for longer than a lease, a frozen machine, a stepped clock.
+None of it is anybody's crash."""
 
 import asyncio
 import contextlib
@@ -11,11 +12,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import UUID
 
+import asyncpg
 import psutil
 import pytest
 
 from taskforge.domain.job import JobStatus
-from taskforge.storage.postgres.server import LocalServer
+from taskforge.testing.postgres import LocalServer
 from taskforge.wiring import sqlite_path
 from tests.chaos.fleet import Figure, Fleet, bound, free_address
 from tests.chaos.history import jobs
@@ -36,9 +38,25 @@ from taskforge.storage.sqlite import engine
 class Stepped(datetime.datetime):
     @classmethod
     def now(cls, tz=None):
-        return datetime.datetime.now(tz) + datetime.timedelta(seconds=float(Path({step!r}).read_text()))
+        return datetime.datetime.now(tz) + datetime.timedelta(
+            seconds=float(Path({step!r}).read_text()))
 
 engine.datetime = Stepped
+"""
+# Every session looks here before it looks among PostgreSQL's own functions.
+DATABASE_CLOCK = """
+create schema stepped;
+create table stepped.step (seconds double precision not null);
+insert into stepped.step values (0);
+create function stepped.ahead() returns interval stable language sql
+    as 'select make_interval(secs => seconds) from stepped.step';
+create function stepped.now() returns timestamptz stable language sql
+    as 'select pg_catalog.now() + stepped.ahead()';
+create function stepped.statement_timestamp() returns timestamptz stable language sql
+    as 'select pg_catalog.statement_timestamp() + stepped.ahead()';
+create function stepped.clock_timestamp() returns timestamptz volatile language sql
+    as 'select pg_catalog.clock_timestamp() + stepped.ahead()';
+alter database postgres set search_path = stepped, pg_catalog, public;
 """
 
 
@@ -93,11 +111,17 @@ class Site:
 
     @asynccontextmanager
     async def stepped(self, seconds: float) -> AsyncIterator[None]:
-        self._step.write_text(str(float(self._step.read_text()) + seconds))
+        if self._server is None:
+            self._step.write_text(str(float(self._step.read_text()) + seconds))
+        else:
+            await _tell(self._server, f"update stepped.step set seconds = seconds + {seconds}")
         yield
 
-    async def outage(self, how: contextlib.AbstractAsyncContextManager[None], seconds: float) -> list[str]:
-        """Says what is wrong afterwards: attempts or crashes that were counted, slots that are idle."""
+    async def outage(
+        self, how: contextlib.AbstractAsyncContextManager[None], seconds: float
+    ) -> list[str]:
+        """Says what is wrong afterwards: attempts or crashes that were counted, slots that are
+        idle."""
         before = self._at_work()
         async with how:
             await asyncio.sleep(seconds)
@@ -108,13 +132,18 @@ class Site:
         took = time.monotonic() - back
         self.slowest = max(self.slowest, took)
         self.kept += len(before & self._at_work())
-        wrong = [f"{len(self._at_work())} of {slots} slots at work after {took:.1f} s"] if took > BACK_SECONDS else []
+        wrong = (
+            [f"{len(self._at_work())} of {slots} slots at work after {took:.1f} s"]
+            if took > BACK_SECONDS
+            else []
+        )
         return wrong + await self.charged()
 
     async def charged(self) -> list[str]:
         found = await jobs(await self.fleet.forge.engine(), self.fleet.acknowledged)
         return [
-            f"{job.id} is {job.status}, {job.crash_count} crashes, attempt {job.attempt_count}: {job.reason}"
+            f"{job.id} is {job.status}, {job.crash_count} crashes, attempt {job.attempt_count}: "
+            f"{job.reason}"
             for job in found
             if job.crash_count or job.attempt_count > 1 or job.status is JobStatus.FAILED
         ]
@@ -122,15 +151,24 @@ class Site:
     def _at_work(self) -> set[tuple[str, int]]:
         """What handlers run, by what they wrote."""
         lines = self.fleet.history.lines
-        ended = {(line["job"], line["epoch"]) for what in ("cancelled", "end") for line in lines(what)}
+        ended = {
+            (line["job"], line["epoch"]) for what in ("cancelled", "end") for line in lines(what)
+        }
         alive = {process.pid for process in self.fleet.alive}
-        return {(line["job"], line["epoch"]) for line in lines("start") if line["pid"] in alive} - ended
+        return {
+            (line["job"], line["epoch"]) for line in lines("start") if line["pid"] in alive
+        } - ended
 
     def overlaps(self) -> list[str]:
-        """Jobs that were run twice at the same time: nobody may begin beside a handler that has not been stopped."""
+        """Jobs that were run twice at the same time: nobody may begin beside a handler that has not
+        been stopped."""
         spans: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
         lines = self.fleet.history.lines
-        ends = {(line["job"], line["epoch"]): line["at"] for what in ("cancelled", "end") for line in lines(what)}
+        ends = {
+            (line["job"], line["epoch"]): line["at"]
+            for what in ("cancelled", "end")
+            for line in lines(what)
+        }
         kills = self.fleet.history.kills
         for line in lines("start"):
             last = ends.get((line["job"], line["epoch"]), kills.get(line["pid"], time.time()))
@@ -143,13 +181,29 @@ class Site:
         ]
 
 
+async def _tell(server: LocalServer, statements: str) -> None:
+    connection = await asyncpg.connect(server.url())
+    try:
+        await connection.execute(statements)
+    finally:
+        await connection.close()
+
+
 @asynccontextmanager
-async def site(source: str, folder: Path, server_directory: Path, twin: str = "") -> AsyncIterator[Site]:
+async def site(
+    source: str, folder: Path, server_directory: Path, twin: str = ""
+) -> AsyncIterator[Site]:
     step = folder / "step"
     step.write_text("0")
     (folder / "sitecustomize.py").write_text(CLOCK.format(step=str(step)))
     with contextlib.ExitStack() as stack:
-        server = stack.enter_context(LocalServer.start(server_directory)) if source == "postgres" else None
+        server = (
+            stack.enter_context(LocalServer.start(server_directory))
+            if source == "postgres"
+            else None
+        )
+        if server is not None:
+            await _tell(server, DATABASE_CLOCK)
         url = server.url() if server is not None else f"sqlite:///{folder}/jobs.db"
         served = free_address() if source == "http" else ""
         async with Fleet(folder, twin=twin, served=served, lease=LEASE, url=url) as fleet:
@@ -165,11 +219,14 @@ async def site(source: str, folder: Path, server_directory: Path, twin: str = ""
 
 
 async def _die_meanwhile(made: Site) -> tuple[list[str], float]:
-    """A worker is killed while the store is away. It is found when that is back, and its jobs alone are charged with it."""
+    """A worker is killed while the store is away. It is found when that is back, and its jobs alone
+    are charged with it."""
     fleet = made.fleet
     victim = fleet.alive[0]
     engine = await fleet.forge.engine()
-    held = {UUID(job): epoch for job, epoch in made._at_work() if _pid(fleet, job, epoch) == victim.pid}
+    held = {
+        UUID(job): epoch for job, epoch in made._at_work() if _pid(fleet, job, epoch) == victim.pid
+    }
     async with made.away():
         await asyncio.sleep(0.3 * LEASE)
         fleet.kill(victim)
@@ -188,16 +245,25 @@ async def _die_meanwhile(made: Site) -> tuple[list[str], float]:
 
 
 def _pid(fleet: Fleet, job: str, epoch: int) -> int:
-    return next(int(line["pid"]) for line in fleet.history.lines("start") if (line["job"], line["epoch"]) == (job, epoch))
+    return next(
+        int(line["pid"])
+        for line in fleet.history.lines("start")
+        if (line["job"], line["epoch"]) == (job, epoch)
+    )
 
 
-async def _r17(source: str, folder: Path, server_directory: Path, rounds: int, figure: Figure) -> None:
+async def _r17(
+    source: str, folder: Path, server_directory: Path, rounds: int, figure: Figure
+) -> None:
     async with site(source, folder, server_directory) as made:
         outages = 0
         for _ in range(rounds):
-            ways = [(made.away(), AWAY), (made.frozen(), AWAY)]
-            if source != "postgres":  # whose clock nobody here can set; the conformance suite steps it
-                ways += [(made.stepped(STEP), 1.1 * LEASE), (made.stepped(-STEP), 1.1 * LEASE)]
+            ways = [
+                (made.away(), AWAY),
+                (made.frozen(), AWAY),
+                (made.stepped(STEP), 1.1 * LEASE),
+                (made.stepped(-STEP), 1.1 * LEASE),
+            ]
             for way, seconds in ways:
                 assert await made.outage(way, seconds) == []
                 outages += 1
@@ -210,27 +276,36 @@ async def _r17(source: str, folder: Path, server_directory: Path, rounds: int, f
         assert made.overlaps() == []
         n = outages * WORKERS * SLOTS
         figure(
-            f"R17 {made.fleet.label}: {outages} outages over {WORKERS * SLOTS} jobs on {WORKERS} workers, crashes counted and "
-            f"attempts spent {bound(n)}, {made.kept} kept by their handlers, all slots at work ≤ {made.slowest:.1f} s after; "
+            f"R17 {made.fleet.label}: {outages} outages over {WORKERS * SLOTS} jobs on {WORKERS} "
+            f"workers, crashes counted and "
+            f"attempts spent {bound(n)}, {made.kept} kept by their handlers, all slots at work ≤ "
+            f"{made.slowest:.1f} s after; "
             f"a worker that died meanwhile found after {found:.1f} s"
         )
 
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("source", SOURCES)
-async def test_r17_outages(source: str, tmp_path: Path, server_directory: Path, figure: Figure) -> None:
+async def test_r17_outages(
+    source: str, tmp_path: Path, server_directory: Path, figure: Figure
+) -> None:
     await _r17(source, tmp_path, server_directory, 1, figure)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("source", SOURCES)
-async def test_r17_outages_long(source: str, tmp_path: Path, server_directory: Path, figure: Figure) -> None:
+async def test_r17_outages_long(
+    source: str, tmp_path: Path, server_directory: Path, figure: Figure
+) -> None:
     await _r17(source, tmp_path, server_directory, 50, figure)
 
 
 @pytest.mark.timeout(180)
-async def test_r17_catches_a_twin_that_takes_silence_for_death(tmp_path: Path, server_directory: Path, figure: Figure) -> None:
-    async with site("sqlite", tmp_path, server_directory, "takes silence for death") as made:
-        wrong = await made.outage(made.away(), AWAY)
-        figure(f"R17 twin: {len(wrong)} jobs charged with an outage")
+@pytest.mark.parametrize(("source", "how"), [("sqlite", "away"), ("postgres", "stepped")])
+async def test_r17_catches_a_twin_that_takes_silence_for_death(
+    source: str, how: str, tmp_path: Path, server_directory: Path, figure: Figure
+) -> None:
+    async with site(source, tmp_path, server_directory, "takes silence for death") as made:
+        wrong = await made.outage(made.away() if how == "away" else made.stepped(STEP), AWAY)
+        figure(f"R17 twin {source} {how}: {len(wrong)} jobs charged with an outage")
         assert [one for one in wrong if "crashes" in one]

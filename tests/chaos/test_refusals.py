@@ -1,5 +1,6 @@
-"""R16: a store that runs, and refuses: read-only, closed, renamed, its login refused, its statements cancelled; a disk that is
-full, a file that is moved away. Under load nobody ends, nothing is lost, no attempt is spent, and all are back by themselves."""
+"""R16: a store that runs, and refuses: read-only, closed, renamed, its login refused, its
+statements cancelled; a disk that is full, a file that is moved away. Under load nobody ends,
+nothing is lost, no attempt is spent, and all are back by themselves."""
 
 import asyncio
 import contextlib
@@ -22,7 +23,7 @@ from taskforge import StoreUnavailable, TaskForge
 from taskforge.sdk.jobs import JobFunction
 from tests.chaos.fleet import Figure, Fleet, beside, bound, free_address
 from tests.chaos.history import jobs
-from tests.chaos.refusals import REFUSALS, Refusing
+from tests.support.refusals import REFUSALS, Refusing
 
 pytestmark = pytest.mark.rotates
 
@@ -34,7 +35,8 @@ Refusal = Callable[[], AbstractAsyncContextManager[None]]
 
 
 class Callers:
-    """Whoever enqueues, and goes on through every refusal, as an application would; and what they were told."""
+    """Whoever enqueues, and goes on through every refusal, as an application would; and what they
+    were told."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
@@ -44,7 +46,9 @@ class Callers:
         self._forge = fleet.forge
         if fleet.served:
             # The server alone, on which this process would else have a look of its own.
-            settings = msgspec.structs.replace(fleet.forge.settings, url=f"http://{fleet.served}", token=fleet._token)
+            settings = msgspec.structs.replace(
+                fleet.forge.settings, url=f"http://{fleet.served}", token=fleet._token
+            )
             self._forge = TaskForge(settings=settings)
 
     async def enqueue(self, per_second: float) -> None:
@@ -71,7 +75,9 @@ class Callers:
         """Plain requests: what a server says while its store refuses."""
         headers = {"authorization": f"Bearer {self._fleet._token}"}
         body = {"queue": "default", "job_type": "work", "payload": {"seconds": 0.01}}
-        async with httpx2.AsyncClient(base_url=f"http://{self._fleet.served}/api/v1", headers=headers, timeout=30) as client:
+        async with httpx2.AsyncClient(
+            base_url=f"http://{self._fleet.served}/api/v1", headers=headers, timeout=30
+        ) as client:
             while True:
                 try:
                     answer = await client.post("/jobs", json=body)
@@ -81,7 +87,10 @@ class Callers:
                     if answer.status_code == 201:
                         self._fleet.acknowledged.add(UUID(answer.json()["id"]))
                         self.told["201"] += 1
-                    elif answer.status_code == 503 and answer.headers.get("retry-after", "").isdigit():
+                    elif (
+                        answer.status_code == 503
+                        and answer.headers.get("retry-after", "").isdigit()
+                    ):
                         self._refused("503 with Retry-After")
                     else:
                         self.surprises.append(f"POST: {answer.status_code} {answer.text[:200]}")
@@ -104,15 +113,21 @@ class Callers:
 
 
 async def _refuse(fleet: Fleet, callers: Callers, refusal: Refusal, seconds: float) -> float:
-    """Refuse for so long from when the first caller was told; how long after that the first handler started."""
+    """Refuse for so long from when the first caller was told; how long after that the first handler
+    started."""
     async with refusal():
         await callers.were_refused()
         await asyncio.sleep(seconds)
     back = time.time()
     give_up = time.monotonic() + 4 * BACK_WITHIN
     while time.monotonic() < give_up:
-        # What was claimed before and starts now is no sign of a store that serves: it must be of a job that was made since.
-        started = [line["at"] for line in fleet.history.lines("start") if line["at"] > back and _made(line["job"]) >= back]
+        # What was claimed before and starts now is no sign of a store that serves: it must be of a
+        # job that was made since.
+        started = [
+            line["at"]
+            for line in fleet.history.lines("start")
+            if line["at"] > back and _made(line["job"]) >= back
+        ]
         if started:
             return float(min(started) - back)
         await asyncio.sleep(0.2)
@@ -123,13 +138,17 @@ def _made(job: str) -> float:
     return (UUID(job).int >> 80) / 1000
 
 
-async def _r16(fleet: Fleet, refusals: dict[str, Refusal], seconds: float, rounds: int, figure: Figure) -> None:
+async def _r16(
+    fleet: Fleet, refusals: dict[str, Refusal], seconds: float, rounds: int, figure: Figure
+) -> None:
     workers = [fleet.start(slots=20) for _ in range(2)]
     await fleet.ready()
     callers = Callers(fleet)
     rate = RATE[fleet.forge.settings.url.partition(":")[0]] / CALLERS
     took: list[float] = []
-    loads = [callers.enqueue(rate) for _ in range(CALLERS)] + ([callers.post()] if fleet.served else [])
+    loads = [callers.enqueue(rate) for _ in range(CALLERS)] + (
+        [callers.post()] if fleet.served else []
+    )
     try:
         async with beside(*loads):
             for refusal in [*refusals.values()] * rounds:
@@ -139,16 +158,31 @@ async def _r16(fleet: Fleet, refusals: dict[str, Refusal], seconds: float, round
     finally:
         await callers.close()
     in_time = await fleet.drained()
-    ended = [process.pid for process in [*workers, *([fleet.server] if fleet.server else [])] if process.poll() is not None]
-    spent = [job for job in await jobs(await fleet.forge.engine(), fleet.acknowledged) if job.attempt_count != 1 or job.crash_count]
+    ended = [
+        process.pid
+        for process in [*workers, *([fleet.server] if fleet.server else [])]
+        if process.poll() is not None
+    ]
+    spent = [
+        job
+        for job in await jobs(await fleet.forge.engine(), fleet.acknowledged)
+        if job.attempt_count != 1 or job.crash_count
+    ]
     n, log = len(fleet.acknowledged), (fleet.folder / "workers.log").read_text()
-    went, back = log.count("the store does not serve, trying again"), log.count("the store serves again")
+    went, back = (
+        log.count("the store does not serve, trying again"),
+        log.count("the store serves again"),
+    )
     lease = fleet.forge.settings.lease_seconds
     figure(
-        f"R16 {fleet.label}: {rounds} × {', '.join(refusals)}, {seconds:g} s each, lease {lease:g} s: {len(ended)} of "
-        f"{len(workers) + (fleet.server is not None)} processes ended, lost {bound(n)}, accepted twice {bound(n)}, attempts spent "
-        f"{len(spent)} of {n:,}; callers were told {dict(callers.told)}; first handler {max(took):.2f} s after at most "
-        f"(limit {BACK_WITHIN:g} s); the log says {went} times that it went and {back} that it is back"
+        f"R16 {fleet.label}: {rounds} × {', '.join(refusals)}, {seconds:g} s each, lease "
+        f"{lease:g} s: {len(ended)} of "
+        f"{len(workers) + (fleet.server is not None)} processes ended, lost {bound(n)}, accepted "
+        f"twice {bound(n)}, attempts spent "
+        f"{len(spent)} of {n:,}; callers were told {dict(callers.told)}; first handler "
+        f"{max(took):.2f} s after at most "
+        f"(limit {BACK_WITHIN:g} s); the log says {went} times that it went and {back} that "
+        f"it is back"
     )
     assert callers.surprises == []
     assert ended == []
@@ -195,7 +229,11 @@ async def _small_disk(folder: Path) -> AsyncIterator[bool]:
     """Whether one could be made; else the file is on the disk of all."""
     folder.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(folder)]
-    made = os.geteuid() == 0 and shutil.which("mount") is not None and not subprocess.run(command, check=False).returncode
+    made = (
+        os.geteuid() == 0
+        and shutil.which("mount") is not None
+        and not subprocess.run(command, check=False).returncode
+    )
     try:
         yield made
     finally:
@@ -207,7 +245,13 @@ async def _small_disk(folder: Path) -> AsyncIterator[bool]:
 
 
 async def _row(
-    kind: str, tmp_path: Path, postgres_url: str, seconds: float, rounds: int, figure: Figure, lease: float = 25.0
+    kind: str,
+    tmp_path: Path,
+    postgres_url: str,
+    seconds: float,
+    rounds: int,
+    figure: Figure,
+    lease: float = 25.0,
 ) -> None:
     if kind == "sqlite":
         async with _small_disk(tmp_path / "disk") as is_small:
@@ -227,7 +271,9 @@ async def _row(
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("kind", ["sqlite", "postgres", "http"])
-async def test_r16_a_store_that_refuses(kind: str, tmp_path: Path, postgres_url: str, figure: Figure) -> None:
+async def test_r16_a_store_that_refuses(
+    kind: str, tmp_path: Path, postgres_url: str, figure: Figure
+) -> None:
     await _row(kind, tmp_path, postgres_url, 1.0, 1, figure)
 
 
@@ -242,13 +288,17 @@ async def test_r16_a_store_that_refuses_for_ten_seconds(
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["sqlite", "postgres", "http"])
-async def test_r16_a_store_that_refuses_often(kind: str, tmp_path: Path, postgres_url: str, figure: Figure) -> None:
+async def test_r16_a_store_that_refuses_often(
+    kind: str, tmp_path: Path, postgres_url: str, figure: Figure
+) -> None:
     await _row(kind, tmp_path, postgres_url, 10, 20, figure)
 
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("twin", ["lets the driver's errors out", "upkeep gives up"])
-async def test_r16_catches_twins_that_a_refusal_ends(twin: str, tmp_path: Path, postgres_url: str, figure: Figure) -> None:
+async def test_r16_catches_twins_that_a_refusal_ends(
+    twin: str, tmp_path: Path, postgres_url: str, figure: Figure
+) -> None:
     async with (
         Refusing(postgres_url, f"r16_{secrets.token_hex(4)}") as database,
         Fleet(tmp_path, twin=twin, lease=8.0, url=database.url) as fleet,

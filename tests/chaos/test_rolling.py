@@ -1,4 +1,5 @@
-"""R11: every worker is stopped with SIGTERM in turn, under load. Nothing is lost, no attempt is spent, and each stop is in time."""
+"""R11: every worker is stopped with SIGTERM in turn, under load. Nothing is lost, no attempt is
+spent, and each stop is in time."""
 
 import asyncio
 import signal
@@ -42,12 +43,17 @@ async def _roll(fleet: Fleet, rounds: int, workers: int = WORKERS) -> list[float
 async def _spent(fleet: Fleet) -> list[str]:
     """Jobs that paid for a stop."""
     found = await jobs(await fleet.forge.engine(), fleet.acknowledged)
-    return [f"{job.id}: {job.attempt_count} attempts" for job in found if job.attempt_count != 1 or job.crash_count]
+    return [
+        f"{job.id}: {job.attempt_count} attempts"
+        for job in found
+        if job.attempt_count != 1 or job.crash_count
+    ]
 
 
 async def _r11(tmp_path: Path, store: dict[str, str], rounds: int, figure: Figure) -> None:
-    # No attempt may be spent: a machine that stands still for a second must not end a lease. Workers behind a server cannot renew
-    # while it restarts: their lease must outlast that, as the default of 15 s does.
+    # No attempt may be spent: a machine that stands still for a second must not end a lease.
+    # Workers behind a server cannot renew while it restarts: their lease must outlast that, as the
+    # default of 15 s does.
     async with Fleet(tmp_path, lease=8.0 if "served" in store else 2.0, **store) as fleet:
         took = await _roll(fleet, rounds)
         in_time = await fleet.drained()
@@ -55,12 +61,15 @@ async def _r11(tmp_path: Path, store: dict[str, str], rounds: int, figure: Figur
         assert in_time
         assert await _spent(fleet) == []
         n = len(fleet.acknowledged)
-        handed = sum(1 for line in fleet.history.lines("accepted") if line["outcome"] == "HandBackOutcome")
+        handed = sum(
+            1 for line in fleet.history.lines("accepted") if line["outcome"] == "HandBackOutcome"
+        )
         assert handed > 0
         where = fleet.label
         figure(
             f"R11 {where}: {len(took)} stops in {rounds} rounds, lost {bound(n)}, attempts spent "
-            f"{bound(n)}, {handed} handed back, slowest stop {max(took):.2f} s (limit {GRACE + 2:g} s)"
+            f"{bound(n)}, {handed} handed back, slowest stop {max(took):.2f} s (limit "
+            f"{GRACE + 2:g} s)"
         )
         assert max(took) <= GRACE + 2
 
@@ -77,7 +86,9 @@ async def test_r11_rolling_stop_long(tmp_path: Path, store: dict[str, str], figu
 
 @pytest.mark.timeout(180)
 async def test_r11_catches_a_twin_that_hands_nothing_back(tmp_path: Path, figure: Figure) -> None:
-    async with Fleet(tmp_path, twin="hands nothing back", url=f"sqlite:///{tmp_path}/jobs.db") as fleet:
+    async with Fleet(
+        tmp_path, twin="hands nothing back", url=f"sqlite:///{tmp_path}/jobs.db"
+    ) as fleet:
         await _roll(fleet, 1, workers=2)
         await fleet.drained()
         spent = await _spent(fleet)

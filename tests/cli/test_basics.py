@@ -3,13 +3,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from taskforge.version import __version__
-from tests.cli.shell import COMMAND, Shell
+from tests.support.shell import COMMAND, Shell
 
 
 def test_help_takes_less_than_200_ms(tmp_path: Path) -> None:
-    """Processor time, and the best of several: other tests share the machine. Where a bare interpreter takes more than its 12.5 ms
-    to start, all take more."""
+    """Processor time, and the best of several: other tests share the machine. Where a bare
+    interpreter takes more than its 12.5 ms to start, all take more."""
 
     def spend(command: list[str]) -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -23,10 +25,33 @@ def test_help_takes_less_than_200_ms(tmp_path: Path) -> None:
 
 
 def test_help_loads_nothing_that_a_command_needs() -> None:
-    code = "import sys; sys.argv = ['taskforge', '--help']\nfrom taskforge.cli import main\ntry: main()\nexcept SystemExit: pass\n"
-    code += "print([name for name in sys.modules if name.startswith(('taskforge.sdk', 'taskforge.storage', 'asyncpg', 'sqlite3'))])"
+    code = (
+        "import sys; sys.argv = ['taskforge', '--help']\nfrom taskforge.cli import main\ntry: "
+        "main()\nexcept SystemExit: pass\n"
+    )
+    code += (
+        "print([name for name in sys.modules if name.startswith(('taskforge.sdk', "
+        "'taskforge.storage', 'asyncpg', 'sqlite3'))])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "Begin with" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("words", ["keys create robot", "keys list", "login-link"])
+def test_keys_are_made_without_a_web_server(tmp_path: Path, words: str) -> None:
+    url = f"sqlite:///{tmp_path}/keys.db"
+    Shell(tmp_path, url).run("migrate")
+    code = (
+        f"import sys; sys.argv = ['taskforge', *{words.split()}, '--url', {url!r}]\n"
+        "from taskforge.cli import main\ntry: main()\n"
+        "except SystemExit as end: assert not end.code\n"
+        "print([name for name in sys.modules if name.startswith(('taskforge.api', 'litestar', "
+        "'uvicorn', 'httptools'))])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
     assert done.stdout.splitlines()[-1] == "[]"
 
 

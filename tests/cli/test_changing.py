@@ -6,24 +6,52 @@ from pathlib import Path
 import pytest
 
 from taskforge.cli import main
+from taskforge.domain.claim import Claim
 from taskforge.domain.job import ErrorInfo, new_job
-from taskforge.domain.outcome import DeadLetter, Finish
+from taskforge.domain.outcome import Finish, ToDeadLetter
 from taskforge.domain.queue import CreateQueue
 from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.domain.worker import NewWorker, Sample
-from taskforge.storage.engine import Claim, Engine
+from taskforge.ports.engine import Engine
 from tests.cli.conftest import make_store
-from tests.cli.shell import Shell, until
+from tests.support.shell import Shell, until
 
 
 def test_enqueue_takes_all_its_options(shell: Shell) -> None:
     assert "enqueued" in shell.run("enqueue", "letter", "--payload", '{"to": "a"}').stdout
-    made = shell.json("enqueue", "letter", "--priority", "7", "--delay", "2h", "--unique", "one", "--tag", "a", "--tag", "b")
+    made = shell.json(
+        "enqueue",
+        "letter",
+        "--priority",
+        "7",
+        "--delay",
+        "2h",
+        "--unique",
+        "one",
+        "--tag",
+        "a",
+        "--tag",
+        "b",
+    )
     again = shell.json("enqueue", "letter", "--unique", "one")
     assert again == {"id": made["id"], "existed": True}
     job = shell.json("jobs", "show", made["id"])["job"]
-    assert (job["status"], job["priority"], job["tags"], job["unique_key"]) == ("scheduled", 7, ["a", "b"], "one")
-    piped = shell.run("enqueue", "letter", "--payload", "-", "--at", "2020-01-01T00:00", text='{"to": "b"}', status=0)
+    assert (job["status"], job["priority"], job["tags"], job["unique_key"]) == (
+        "scheduled",
+        7,
+        ["a", "b"],
+        "one",
+    )
+    piped = shell.run(
+        "enqueue",
+        "letter",
+        "--payload",
+        "-",
+        "--at",
+        "2020-01-01T00:00",
+        text='{"to": "b"}',
+        status=0,
+    )
     assert "enqueued" in piped.stdout
 
 
@@ -45,13 +73,25 @@ def test_an_interrupted_wait_has_told_the_id(shell: Shell, words: tuple[str, ...
 
 def test_queues_are_created_paused_and_resumed(shell: Shell) -> None:
     assert "created letters" in shell.run("queues", "create", "letters").stdout
-    words = ("queues", "create", "bills", "--priority", "3", "--dead-letter-queue", "letters", "--set", "rate_limit=60")
+    words = (
+        "queues",
+        "create",
+        "bills",
+        "--priority",
+        "3",
+        "--dead-letter-queue",
+        "letters",
+        "--set",
+        "rate_limit=60",
+    )
     made = shell.json(*words)["queue"]
     assert (made["priority"], made["settings"]["rate_limit"]) == (3, 60)
     assert made["settings"]["dead_letter_queue_id"] is not None
     assert "letters is paused" in shell.run("queues", "pause", "letters", made["id"]).stdout
     assert "queues resume letters" in shell.error("enqueue", "letter", "--queue", "letters")
-    assert [queue["is_active"] for queue in shell.json("queues", "resume", "letters", "bills")["queues"]] == [True, True]
+    assert [
+        queue["is_active"] for queue in shell.json("queues", "resume", "letters", "bills")["queues"]
+    ] == [True, True]
 
 
 def test_jobs_are_cancelled_and_retried_by_id(own: Shell) -> None:
@@ -70,13 +110,24 @@ def test_jobs_are_cancelled_and_retried_by_filter(own: Shell) -> None:
     assert "4 changed" in own.run("jobs", "cancel", "--queue", "emails", "--yes").stdout
     # Without a status, retrying means what failed: what was cancelled was cancelled on purpose.
     assert own.json("jobs", "retry", "--all", "--yes") == {"changed": 1, "refused": 0, "jobs": []}
-    assert own.json("jobs", "retry", "--status", "cancelled", "--type", "letter", "--yes")["changed"] == 3
+    assert (
+        own.json("jobs", "retry", "--status", "cancelled", "--type", "letter", "--yes")["changed"]
+        == 3
+    )
 
 
-@pytest.mark.parametrize("flag", ["--status=", "--status=,", "--status= , ", "--type=", "--tag=", "--queue=", "--since="])
-@pytest.mark.parametrize("command", ["cancel --yes", "cancel --all --yes", "retry --yes", "list", "tail"])
+@pytest.mark.parametrize(
+    "flag", ["--status=", "--status=,", "--status= , ", "--type=", "--tag=", "--queue=", "--since="]
+)
+@pytest.mark.parametrize(
+    "command", ["cancel --yes", "cancel --all --yes", "retry --yes", "list", "tail"]
+)
 def test_an_empty_filter_is_an_error_and_not_every_job(
-    full: Shell, flag: str, command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    full: Shell,
+    flag: str,
+    command: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("TASKFORGE_URL", full.environment["TASKFORGE_URL"])
     monkeypatch.setattr(sys, "argv", ["taskforge", "jobs", *command.split(), flag])
@@ -118,7 +169,7 @@ def test_a_worker_is_listed_drained_and_taken_back(own: Shell) -> None:
     text = own.run("workers", "list").stdout
     for word in ("anna", "online", "1/4", "12 %", "64 MB"):
         assert word in text
-    assert "takes nothing new; 1 jobs still run" in own.run("workers", "drain", "anna").stdout
+    assert "takes nothing new; 1 job still runs" in own.run("workers", "drain", "anna").stdout
     assert own.json("workers", "list")["workers"][0]["status"] == "draining"
     assert own.json("workers", "drain", "anna", "--off")["worker"]["drain_mode"] is False
 
@@ -144,27 +195,44 @@ def test_healthy_workers_are_listed_by_ones_own_bound(tmp_path: Path) -> None:
     assert names() == ["stuck", "unwell", "well"]
     assert names("--healthy-within", "0") == []
     assert "no worker is healthy" in shell.run("workers", "list", "--healthy-within", "0s").stdout
-    assert "--healthy-within: is 'soon'" in shell.error("workers", "list", "--healthy-within", "soon")
+    assert "--healthy-within: is 'soon'" in shell.error(
+        "workers", "list", "--healthy-within", "soon"
+    )
     assert "--all: is given with --healthy" in shell.error("workers", "list", "--all", "--healthy")
 
 
 def test_tail_follows_what_happens(own: Shell) -> None:
-    with own.started("jobs", "tail", "--lines", "1", "--queue", "emails", "--json", "--seconds", "20") as tail:
+    with own.started(
+        "jobs", "tail", "--lines", "1", "--queue", "emails", "--json", "--seconds", "20"
+    ) as tail:
         tail.until("letter")
         own.run("jobs", "cancel", "--queue", "emails", "--type", "later", "--yes")
         until(lambda: tail.text.count("\n") == 2, lambda: tail.text)
         change = json.loads(tail.text.splitlines()[-1])
-    assert (change["job_type"], change["before"], change["status"]) == ("later", "scheduled", "cancelled")
+    assert (change["job_type"], change["before"], change["status"]) == (
+        "later",
+        "scheduled",
+        "cancelled",
+    )
 
 
 def test_dead_letters_are_shown_with_their_error_and_redriven(tmp_path: Path) -> None:
     async def fill(engine: Engine) -> None:
         dead = await engine.change_queue(FIRST_PROJECT, CreateQueue(name="dead"))
-        await engine.insert(FIRST_PROJECT, [new_job("default", "frail"), new_job("default", "other")])
+        await engine.insert(
+            FIRST_PROJECT, [new_job("default", "frail"), new_job("default", "other")]
+        )
         worker = await engine.register(FIRST_PROJECT, NewWorker(name="anna"), 600)
         [claimed] = await engine.claim(Claim(worker.incarnation, 1))
         await engine.finish(
-            [Finish(claimed.fence, DeadLetter(dead.id, ErrorInfo("ValueError", "boom"), "no attempts left after 3"))]
+            [
+                Finish(
+                    claimed.fence,
+                    ToDeadLetter(
+                        dead.id, ErrorInfo("ValueError", "boom"), "no attempts left after 3"
+                    ),
+                )
+            ]
         )
 
     own = make_store(tmp_path, fill)
@@ -174,6 +242,15 @@ def test_dead_letters_are_shown_with_their_error_and_redriven(tmp_path: Path) ->
     assert "ValueError: boom" in shown
     assert "redriven, it goes back there" in own.run("jobs", "explain", jobs["frail"]).stdout
     assert "never dead-lettered" in own.run("jobs", "redrive", jobs["other"], status=2).stderr
-    assert own.json("jobs", "redrive", "--queue", "dead", "--yes") == {"changed": 1, "refused": 0, "jobs": []}
+    assert own.json("jobs", "redrive", "--queue", "dead", "--yes") == {
+        "changed": 1,
+        "refused": 0,
+        "jobs": [],
+    }
     job = own.json("jobs", "show", jobs["frail"])["job"]
-    assert (job["queue"], job["status"], job["error"], job["reason"]) == ("default", "pending", None, None)
+    assert (job["queue"], job["status"], job["error"], job["reason"]) == (
+        "default",
+        "pending",
+        None,
+        None,
+    )

@@ -9,7 +9,7 @@ import pytest
 from taskforge.cli import main
 from taskforge.cli.store import problem_with
 from taskforge.settings import Settings
-from tests.cli.shell import COMMAND, Shell
+from tests.support.shell import COMMAND, Shell
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,11 @@ from tests.cli.shell import COMMAND, Shell
     ],
 )
 def test_every_error_ends_with_a_next_step(
-    full: Shell, words: str, wanted: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    full: Shell,
+    words: str,
+    wanted: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """In this process, because there are many: that a real one fails alike is shown below."""
     monkeypatch.setenv("TASKFORGE_URL", full.environment["TASKFORGE_URL"])
@@ -64,7 +68,9 @@ def test_a_missing_store_is_not_made_by_looking_at_it(tmp_path: Path) -> None:
 
 def test_the_way_to_make_a_missing_store_repeats_its_url(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
-    assert "`taskforge migrate --url sqlite:///mine.db`" in shell.error("jobs", "list", "--url", "sqlite:///mine.db")
+    assert "`taskforge migrate --url sqlite:///mine.db`" in shell.error(
+        "jobs", "list", "--url", "sqlite:///mine.db"
+    )
     assert "`taskforge migrate`" in shell.error("jobs", "list")
 
 
@@ -72,15 +78,22 @@ def test_the_way_to_make_a_missing_store_repeats_its_url(tmp_path: Path) -> None
 def test_what_is_no_store_is_named(tmp_path: Path, command: str) -> None:
     shell = Shell(tmp_path)
     (tmp_path / "app.py").write_text("from taskforge import TaskForge\nforge = TaskForge()\n")
-    (tmp_path / "text.db").write_text("this is no database, but it is long enough to look at\n" * 20)
+    (tmp_path / "text.db").write_text(
+        "this is no database, but it is long enough to look at\n" * 20
+    )
     (tmp_path / "folder.db").mkdir()
-    for name, wanted in (("text.db", "text.db is not a SQLite file"), ("folder.db", "folder.db is a folder")):
+    for name, wanted in (
+        ("text.db", "text.db is not a SQLite file"),
+        ("folder.db", "folder.db is a folder"),
+    ):
         told = shell.error(*command.split(), "--url", f"sqlite:///{name}")
         assert wanted in told
         assert "try again" not in told
 
 
-def test_a_store_that_may_not_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_may_not_be_written_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The permissions are made up, because tests may run as root."""
     path = tmp_path / "jobs.db"
     monkeypatch.setattr(os, "access", lambda place, _: place != tmp_path)
@@ -92,7 +105,10 @@ def test_a_store_that_may_not_be_written_is_named(tmp_path: Path, monkeypatch: p
     assert problem_with(path) is None
 
 
-@pytest.mark.parametrize("command", ["jobs list", "migrate", "config check", "worker app:forge", "up app:forge", "up", "server"])
+@pytest.mark.parametrize(
+    "command",
+    ["jobs list", "migrate", "config check", "worker app:forge", "up app:forge", "up", "server"],
+)
 @pytest.mark.parametrize(
     "url",
     [
@@ -111,7 +127,11 @@ def test_a_store_that_may_not_be_written_is_named(tmp_path: Path, monkeypatch: p
     ],
 )
 def test_a_mistyped_url_is_told_in_words(
-    tmp_path: Path, command: str, url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    command: str,
+    url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (tmp_path / "app.py").write_text("from taskforge import TaskForge\nforge = TaskForge()\n")
     monkeypatch.chdir(tmp_path)
@@ -168,12 +188,16 @@ def test_output_that_cannot_be_written_is_told(full: Shell, words: str) -> None:
 @pytest.mark.parametrize("closed", [">&-", "--json >&-", "<&- >&- 2>&-"])
 def test_a_closed_output_is_no_error(full: Shell, closed: str) -> None:
     command = f"{' '.join(COMMAND)} jobs list {closed}"
-    done = subprocess.run(["bash", "-c", command], env=full.environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["bash", "-c", command], env=full.environment, capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_an_interrupt_while_loading_is_quiet(tmp_path: Path) -> None:
-    (tmp_path / "cyclopts.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    (tmp_path / "cyclopts.py").write_text(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
+    )
     assert Shell(tmp_path).run("jobs", "list", status=130, PYTHONPATH=str(tmp_path)).stderr == ""
 
 
@@ -190,13 +214,20 @@ def test_an_app_that_cannot_be_used_says_why(shell: Shell) -> None:
     assert "nothing_like_it" in shell.error("worker", "broken:forge")
     assert "make one there" in shell.error("worker", "empty")
     assert "use good:forge" in shell.error("up", "good:forg")
-    assert "did you mean 'default'?" in shell.error("worker", "good:forge", "--queues", "defaul").splitlines()[0]
+    assert (
+        "did you mean 'default'?"
+        in shell.error("worker", "good:forge", "--queues", "defaul").splitlines()[0]
+    )
 
 
 def test_a_reader_that_leaves_early_is_no_error(full: Shell) -> None:
     command = f"{' '.join(COMMAND)} jobs list --json | head -c 20"
     done = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", command], env=full.environment, capture_output=True, text=True, check=False
+        ["bash", "-o", "pipefail", "-c", command],
+        env=full.environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.stderr == ""
 
@@ -206,9 +237,13 @@ def test_a_setting_that_does_not_exist_is_named(tmp_path: Path) -> None:
     assert "did you mean 'url'?" in Shell(tmp_path).error("config", "check")
 
 
-@pytest.mark.parametrize("url", ["sqlite:///a.db", "postgresql://nowhere.invalid/jobs", "https://nowhere.invalid"])
+@pytest.mark.parametrize(
+    "url", ["sqlite:///a.db", "postgresql://nowhere.invalid/jobs", "https://nowhere.invalid"]
+)
 def test_a_bound_on_silence_that_no_worker_could_keep_is_refused(tmp_path: Path, url: str) -> None:
-    (tmp_path / "taskforge.toml").write_text(f'url = "{url}"\nworker_heartbeat_timeout_seconds = 4\n')
+    (tmp_path / "taskforge.toml").write_text(
+        f'url = "{url}"\nworker_heartbeat_timeout_seconds = 4\n'
+    )
     told = Shell(tmp_path).error("config", "check")
     assert "worker_heartbeat_timeout_seconds: is 4, and workers are heard of every 5 s" in told
     assert "make it longer, shorten heartbeat_seconds, or use 0" in told
@@ -217,7 +252,10 @@ def test_a_bound_on_silence_that_no_worker_could_keep_is_refused(tmp_path: Path,
 def test_passwords_are_never_shown(tmp_path: Path) -> None:
     shell = Shell(tmp_path, "postgresql://anna:geheim@nowhere.invalid/jobs?sslpassword=geheim")
     checked = shell.run("config", "check", "--json").stdout
-    assert json.loads(checked)["settings"]["url"]["value"] == "postgresql://anna:***@nowhere.invalid/jobs?sslpassword=***"
+    assert (
+        json.loads(checked)["settings"]["url"]["value"]
+        == "postgresql://anna:***@nowhere.invalid/jobs?sslpassword=***"
+    )
     assert "geheim" not in shell.run("config", "check").stdout
 
 

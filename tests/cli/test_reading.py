@@ -3,12 +3,23 @@ import re
 
 import pytest
 
-from tests.cli.shell import Shell
+from tests.support.shell import Shell
 
 
 def test_jobs_list_has_a_line_for_each_job_and_its_status(full: Shell) -> None:
     text = full.run("jobs", "list").stdout
-    for word in ("good", "succeeded", "bad", "failed", "flaky", "scheduled", "busy", "processing", "letter", "pending"):
+    for word in (
+        "good",
+        "succeeded",
+        "bad",
+        "failed",
+        "flaky",
+        "scheduled",
+        "busy",
+        "processing",
+        "letter",
+        "pending",
+    ):
         assert word in text
     assert "ValueError: no such [user]" in text  # what looks like markup is shown as it is
     assert re.search(r"due in (60|5\d) m", text)
@@ -28,25 +39,44 @@ def test_tables_fit_their_terminal(full: Shell, columns: int, words: str) -> Non
 
 def test_jobs_list_narrows_and_pages(full: Shell) -> None:
     first = full.json("jobs", "list", "--queue", "emails", "--limit", "2")
-    second = full.json("jobs", "list", "--queue", "emails", "--limit", "2", "--cursor", first["next"])
+    second = full.json(
+        "jobs", "list", "--queue", "emails", "--limit", "2", "--cursor", first["next"]
+    )
     assert [job["queue"] for job in first["jobs"] + second["jobs"]] == ["emails"] * 4
     assert len({job["id"] for job in first["jobs"] + second["jobs"]}) == 4
-    found = full.json("jobs", "list", "--status", "failed,succeeded", "--tag", "nightly", "--since", "1h")
+    found = full.json(
+        "jobs", "list", "--status", "failed,succeeded", "--tag", "nightly", "--since", "1h"
+    )
     assert {job["job_type"] for job in found["jobs"]} == {"good", "bad"}
     assert found["next"] is None
-    assert full.json("jobs", "list", "--type", "letter", "--status", "pending")["jobs"][0]["priority"] == 7
+    assert (
+        full.json("jobs", "list", "--type", "letter", "--status", "pending")["jobs"][0]["priority"]
+        == 7
+    )
     assert "no job matches" in full.run("jobs", "list", "--type", "nothing").stdout
 
 
 def test_jobs_show_tells_facts_executions_logs_and_the_error(full: Shell) -> None:
     bad = full.json("jobs", "list", "--type", "bad")["jobs"][0]["id"]
     text = full.run("jobs", "show", bad).stdout
-    for word in ("failed", "1 of 3", '{"n":1}', "anna", "looking for the user", "attempt 1 failed", "Traceback", "app.py"):
+    for word in (
+        "failed",
+        "1 of 3",
+        '{"n":1}',
+        "anna",
+        "looking for the user",
+        "attempt 1 failed",
+        "Traceback",
+        "app.py",
+    ):
         assert word in text
     shown = full.json("jobs", "show", bad)
     assert shown["job"]["error"]["type"] == "ValueError"
     assert shown["executions"][0]["status"] == "failed"
-    assert [line["message"].partition(" after")[0] for line in shown["logs"]] == ["looking for the user", "attempt 1 failed"]
+    assert [line["message"].partition(" after")[0] for line in shown["logs"]] == [
+        "looking for the user",
+        "attempt 1 failed",
+    ]
     assert [line["ended"] for line in shown["logs"]] == [None, "failed"]
 
 
@@ -59,7 +89,8 @@ def test_jobs_show_has_the_last_error_of_a_job_that_is_to_run_again(full: Shell)
 
 def test_jobs_explain_says_why_and_what_to_do(own: Shell) -> None:
     letter, flaky, busy, good = (
-        own.json("jobs", "list", "--type", name)["jobs"][0]["id"] for name in ("letter", "flaky", "busy", "good")
+        own.json("jobs", "list", "--type", name)["jobs"][0]["id"]
+        for name in ("letter", "flaky", "busy", "good")
     )
     own.run("queues", "pause", "emails")
     text = own.run("jobs", "explain", letter).stdout
@@ -84,7 +115,9 @@ def test_jobs_explain_says_why_and_what_to_do(own: Shell) -> None:
 def test_jobs_tail_begins_with_recent_jobs(full: Shell) -> None:
     text = full.run("jobs", "tail", "--seconds", "0.1", "--lines", "2").stdout
     assert text.count("letter emails pending") == 2
-    lines = full.run("jobs", "tail", "--seconds", "0.1", "--lines", "9", "--status", "failed", "--json").stdout.splitlines()
+    lines = full.run(
+        "jobs", "tail", "--seconds", "0.1", "--lines", "9", "--status", "failed", "--json"
+    ).stdout.splitlines()
     assert [json.loads(line)["job_type"] for line in lines] == ["bad"]
 
 

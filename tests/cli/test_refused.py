@@ -12,8 +12,8 @@ from taskforge.cli.failure import next_step_of
 from taskforge.domain.errors import StoreUnsuitable
 from taskforge.settings import Settings
 from taskforge.wiring import make_server
-from tests.chaos.refusals import Refusing
-from tests.cli.shell import Shell
+from tests.support.refusals import Refusing
+from tests.support.shell import Shell
 
 
 @pytest.fixture
@@ -22,12 +22,18 @@ async def database(postgres_url: str) -> AsyncIterator[Refusing]:
         yield made
 
 
-async def test_a_command_says_in_two_lines_that_its_store_refuses(tmp_path: Path, database: Refusing) -> None:
+async def test_a_command_says_in_two_lines_that_its_store_refuses(
+    tmp_path: Path, database: Refusing
+) -> None:
     shell = Shell(tmp_path, database.url)
     await asyncio.to_thread(shell.run, "migrate")
     await asyncio.to_thread(shell.run, "queues", "create", "default")
     async with database.refusal("read_only"):
-        for words in (("enqueue", "add"), ("enqueue", "add", "--wait"), ("queues", "create", "other")):
+        for words in (
+            ("enqueue", "add"),
+            ("enqueue", "add", "--wait"),
+            ("queues", "create", "other"),
+        ):
             told = await asyncio.to_thread(shell.error, *words)
             assert len(told.splitlines()) == 2, told
             assert "read-only" in told

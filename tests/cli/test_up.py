@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from taskforge.cli import main
-from tests.cli.shell import Shell, plain, until
+from tests.support.shell import Shell, plain, until
 
 APP = """
 from taskforge import TaskForge
@@ -21,7 +21,9 @@ async def greet(name: str) -> str:
 
 def test_the_demo_runs_where_nobody_watches(tmp_path: Path) -> None:
     done = Shell(tmp_path).run("up", "--seconds", "3")
-    assert re.search(r"pending \d+ +scheduled \d+ +processing \d+ +succeeded \d+ .*jobs/s", done.stdout), done.stdout
+    assert re.search(
+        r"pending \d+ +scheduled \d+ +processing \d+ +succeeded \d+ .*jobs/s", done.stdout
+    ), done.stdout
     assert re.search(r"stopped cleanly in [\d.]+ s: [1-9]\d* succeeded", done.stdout), done.stdout
     assert "\x1b" not in done.stdout
     assert len(list(tmp_path.glob(".taskforge/demo-*/taskforge.db"))) == 1
@@ -35,7 +37,9 @@ def test_a_bounded_run_ends_in_one_document(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("columns", "lines"), [(100, 30), (160, 50)])
-def test_the_live_view_fits_its_terminal_and_ctrl_c_stops_it(tmp_path: Path, columns: int, lines: int) -> None:
+def test_the_live_view_fits_its_terminal_and_ctrl_c_stops_it(
+    tmp_path: Path, columns: int, lines: int
+) -> None:
     with Shell(tmp_path).on_terminal("up", columns=columns, lines=lines) as terminal:
         for wanted in ("send_email", "succeeded", "online"):
             terminal.until(wanted)
@@ -58,8 +62,16 @@ def test_an_app_runs_beside_the_view_of_it(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(APP)
     shell = Shell(tmp_path)
     with shell.started("up", "app:forge") as process:
-        process.until("app:forge on sqlite:///mine.db")
-        done = shell.run("enqueue", "greet", "--payload", '{"name": "anna"}', "--wait", "--url", "sqlite:///mine.db")
+        process.until("sqlite:///mine.db")
+        done = shell.run(
+            "enqueue",
+            "greet",
+            "--payload",
+            '{"name": "anna"}',
+            "--wait",
+            "--url",
+            "sqlite:///mine.db",
+        )
         assert "GREETING anna" in done.stdout
         process.signal(signal.SIGINT)
         assert process.ended() == 0
@@ -69,9 +81,17 @@ def test_an_app_runs_beside_the_view_of_it(tmp_path: Path) -> None:
 def test_reload_starts_anew_when_a_file_changes(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(APP)
     shell = Shell(tmp_path)
-    words = ("enqueue", "greet", "--payload", '{"name": "anna"}', "--wait", "--url", "sqlite:///mine.db")
+    words = (
+        "enqueue",
+        "greet",
+        "--payload",
+        '{"name": "anna"}',
+        "--wait",
+        "--url",
+        "sqlite:///mine.db",
+    )
     with shell.started("up", "app:forge", "--reload") as process:
-        process.until("app:forge on sqlite:///mine.db")
+        process.until("sqlite:///mine.db")
         (tmp_path / "app.py").write_text(APP.replace("GREETING", "HELLO"))
         process.until("app.py changed")
         until(lambda: process.text.count("app:forge on") == 2, lambda: process.text)
@@ -84,10 +104,15 @@ def test_reload_starts_anew_when_a_file_changes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["--reload", "--reload=true"])
-def test_a_child_of_the_reloader_does_not_reload_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+def test_a_child_of_the_reloader_does_not_reload_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
     commands: list[list[str]] = []
-    monkeypatch.setattr("taskforge.cli.up.reload_on_change", lambda command, _, **__: commands.append(command))
-    monkeypatch.setattr("taskforge.cli.up.folder_of", lambda _: tmp_path)
+    monkeypatch.setattr(
+        "taskforge.cli.commands.up.reload_on_change",
+        lambda command, _, **__: commands.append(command),
+    )
+    monkeypatch.setattr("taskforge.cli.commands.up.folder_of", lambda _: tmp_path)
     monkeypatch.setattr("sys.argv", ["taskforge", "up", "app:forge", form, "--seconds", "3"])
     with pytest.raises(SystemExit) as ended:
         main()
@@ -96,10 +121,12 @@ def test_a_child_of_the_reloader_does_not_reload_itself(tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
-def test_a_signal_to_the_reloader_alone_reaches_the_app(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_signal_to_the_reloader_alone_reaches_the_app(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     (tmp_path / "app.py").write_text(APP)
     with Shell(tmp_path).started("up", "app:forge", "--reload") as process:
-        process.until("app:forge on sqlite:///mine.db")
+        process.until("sqlite:///mine.db")
         process.signal(number)
         process.until("stopped cleanly")
         assert process.ended() == 0

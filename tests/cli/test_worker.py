@@ -11,7 +11,7 @@ from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.domain.worker import WorkerStatus
 from taskforge.settings import Settings
 from taskforge.wiring import make_engine
-from tests.cli.shell import Shell, until
+from tests.support.shell import Shell, until
 
 APP = """
 import asyncio, time
@@ -137,7 +137,9 @@ def test_a_worker_with_a_limit_is_replaced_and_goes_on(app: Shell) -> None:
     with app.started("worker", "app:forge", "--max-jobs", "1", "--name", "anna") as worker:
         worker.until("with 10 slots")
         for number in range(2):
-            job = app.json("enqueue", "add", "--payload", f'{{"a": 1, "b": {number}}}', "--wait")["job"]
+            job = app.json("enqueue", "add", "--payload", f'{{"a": 1, "b": {number}}}', "--wait")[
+                "job"
+            ]
             assert job["result"] == 1 + number
         worker.until("has done its share; starting a fresh one")
         worker.signal(signal.SIGTERM)
@@ -166,12 +168,16 @@ def test_who_outlives_a_killed_worker_writes_lines_like_its_own(app: Shell) -> N
         assert worker.ended() == -signal.SIGKILL
         until(lambda: "its lease is over" in worker.text, lambda: worker.text)
         line = next(line for line in worker.text.splitlines() if "its lease is over" in line)
-    assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} WARNING taskforge\.worker  worker process \d+ died", line), line
+    assert re.match(
+        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} WARNING taskforge\.worker  worker process \d+ died",
+        line,
+    ), line
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_several_processes_are_supervised(app: Shell, number: signal.Signals) -> None:
-    """They stop when the supervisor is told to, and also when it is killed: nobody would look after them any more."""
+    """They stop when the supervisor is told to, and also when it is killed: nobody would look after
+    them any more."""
     assert "leave one out" in app.error("worker", "app:forge", "--processes", "2", "--name", "anna")
     with app.started("worker", "--processes=2", "--slots", "4", "--", "app:forge") as workers:
         until(lambda: workers.text.count("with 4 slots") == 2, lambda: workers.text)
@@ -188,7 +194,11 @@ def test_a_deregistered_worker_is_not_replaced_by_its_supervisor(app: Shell) -> 
         engine = make_engine(Settings(url=app.environment["TASKFORGE_URL"]))
         await engine.open()
         try:
-            alive = [one for one in await engine.workers([FIRST_PROJECT]) if one.status is not WorkerStatus.OFFLINE]
+            alive = [
+                one
+                for one in await engine.workers([FIRST_PROJECT])
+                if one.status is not WorkerStatus.OFFLINE
+            ]
             await engine.deregister(alive[0].incarnation)
         finally:
             await engine.close()
@@ -199,11 +209,16 @@ def test_a_deregistered_worker_is_not_replaced_by_its_supervisor(app: Shell) -> 
         until(lambda: len(app.json("workers", "list")["workers"]) == 2, lambda: workers.text)
         asyncio.run(deregister_one())
         until(lambda: taken_out in workers.text, lambda: workers.text)
-        assert app.json("enqueue", "add", "--payload", '{"a": 2, "b": 3}', "--wait")["job"]["result"] == 5
+        assert (
+            app.json("enqueue", "add", "--payload", '{"a": 2, "b": 3}', "--wait")["job"]["result"]
+            == 5
+        )
         assert len(app.json("workers", "list")["workers"]) == 1
         asyncio.run(deregister_one())
         assert workers.ended() == 0
-        assert (workers.text.count(taken_out), workers.text.count("starting")) == (2, 0), workers.text
+        assert (workers.text.count(taken_out), workers.text.count("starting")) == (2, 0), (
+            workers.text
+        )
         assert len(re.findall("worker process .* started", workers.text)) == 2
 
 
@@ -231,5 +246,9 @@ def test_a_terminal_that_closes_lets_a_job_in_a_process_finish(app: Shell) -> No
         worker.until("SIGHUP: 1 running job has")
         assert worker.ended() == 0
     shown = app.json("jobs", "show", job)["job"]
-    assert (shown["status"], shown["attempt_count"], shown["result"]) == ("succeeded", 1, "computed")
+    assert (shown["status"], shown["attempt_count"], shown["result"]) == (
+        "succeeded",
+        1,
+        "computed",
+    )
     assert "the lease keeper ended" not in worker.text

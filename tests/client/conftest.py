@@ -1,3 +1,5 @@
-from tests.worker.conftest import served, servers
+"""The fixtures of tests.support.apps, for the tests of this folder."""
+
+from tests.support.apps import served, servers
 
 __all__ = ["served", "servers"]

@@ -1,4 +1,5 @@
-"""The work source over HTTP: long polls, what is held, and a server that goes away and comes back."""
+"""The work source over HTTP: long polls, what is held, and a server that goes away and comes
+back."""
 
 import asyncio
 import time
@@ -19,18 +20,26 @@ from taskforge.domain.log import Level, NewLine
 from taskforge.domain.outcome import Success
 from taskforge.domain.queue import QueueSettings
 from taskforge.domain.worker import NewWorker, Registered
-from taskforge.sdk.jobs import Options
+from taskforge.ports.work_source import Completion
+from taskforge.sdk.options import Options
 from taskforge.telemetry.outage import Outage
-from taskforge.worker.http_source import DOUBTFUL_WAIT_SECONDS, MOST_FAULTS, MOST_FAULTS_ALONE, WAIT_SECONDS, HttpSource
-from taskforge.worker.source import Completion
-from tests.worker.crew import Crew, until
-from tests.worker.served import Servers
+from taskforge.worker.http_source import (
+    DOUBTFUL_WAIT_SECONDS,
+    MOST_FAULTS,
+    MOST_FAULTS_ALONE,
+    WAIT_SECONDS,
+    HttpSource,
+)
+from tests.support.crew import Crew, until
+from tests.support.served import Servers
 
 mint = IdMint()
 
 
 def claimed(fence: Any) -> Claimed:
-    return Claimed(fence, "default", "work", b"{}", 1, 3, 0, 0, 300.0, None, None, 0.0, QueueSettings())
+    return Claimed(
+        fence, "default", "work", b"{}", 1, 3, 0, 0, 300.0, None, None, 0.0, QueueSettings()
+    )
 
 
 class Script:
@@ -59,7 +68,9 @@ async def source() -> tuple[HttpSource, Script, Any]:
     return made, script, registered.incarnation
 
 
-async def test_after_a_lost_answer_claims_say_what_is_held(source: tuple[HttpSource, Script, Any]) -> None:
+async def test_after_a_lost_answer_claims_say_what_is_held(
+    source: tuple[HttpSource, Script, Any],
+) -> None:
     made, script, incarnation = source
     first, second = fence_of(mint(), 1), fence_of(mint(), 1)
     script.answers = [[claimed(first), claimed(second)], AnswerLost("broken"), [], [], [], [], []]
@@ -84,7 +95,13 @@ async def test_what_was_lost_is_not_held_any_more(source: tuple[HttpSource, Scri
     """Nobody completes it, so that is the last that is heard of it."""
     made, script, incarnation = source
     kept, beaten, logged = (fence_of(mint(), 1) for _ in range(3))
-    script.answers = [[claimed(kept), claimed(beaten), claimed(logged)], [beaten], [logged], asyncio.CancelledError(), []]
+    script.answers = [
+        [claimed(kept), claimed(beaten), claimed(logged)],
+        [beaten],
+        [logged],
+        asyncio.CancelledError(),
+        [],
+    ]
     await made.claim(incarnation, 5)
     assert await made.beat([Beat(fence=beaten), Beat(fence=kept)]) == [beaten]
     assert await made.log([NewLine(logged, Level.INFO, "line")]) == [logged]
@@ -94,7 +111,9 @@ async def test_what_was_lost_is_not_held_any_more(source: tuple[HttpSource, Scri
     assert script.sent[-1][1]["held"] == [str(kept)]
 
 
-async def test_a_claim_that_is_given_up_leaves_a_doubt_too(source: tuple[HttpSource, Script, Any]) -> None:
+async def test_a_claim_that_is_given_up_leaves_a_doubt_too(
+    source: tuple[HttpSource, Script, Any],
+) -> None:
     made, script, incarnation = source
     script.answers = [asyncio.CancelledError(), []]
     with pytest.raises(asyncio.CancelledError):
@@ -103,19 +122,31 @@ async def test_a_claim_that_is_given_up_leaves_a_doubt_too(source: tuple[HttpSou
     assert script.sent[-1][1]["held"] == []
 
 
-async def test_what_a_forgotten_life_says_is_lost_and_what_the_next_one_says_counts(source: tuple[HttpSource, Script, Any]) -> None:
+async def test_what_a_forgotten_life_says_is_lost_and_what_the_next_one_says_counts(
+    source: tuple[HttpSource, Script, Any],
+) -> None:
     made, script, before = source
     old, new = fence_of(mint(), 1), fence_of(mint(), 1)
     now = mint()
-    script.answers = [[claimed(old)], Registered(mint(), now), [claimed(new)], LeaseLost("not registered"), []]
+    script.answers = [
+        [claimed(old)],
+        Registered(mint(), now),
+        [claimed(new)],
+        LeaseLost("not registered"),
+        [],
+    ]
     await made.claim(before, 1)
     await made.register(NewWorker(name="w"), 5)
     await made.claim(now, 1)
-    assert await made.complete([Completion(claimed(fence), Success(None)) for fence in (old, new)]) == [old]
+    assert await made.complete(
+        [Completion(claimed(fence), Success(None)) for fence in (old, new)]
+    ) == [old]
     assert [body["incarnation"] for _, body in script.sent[-2:]] == [str(before), str(now)]
 
 
-async def test_while_the_server_is_away_a_claim_waits_for_little(source: tuple[HttpSource, Script, Any]) -> None:
+async def test_while_the_server_is_away_a_claim_waits_for_little(
+    source: tuple[HttpSource, Script, Any],
+) -> None:
     """Else it would say only at its end that the server is back."""
     made, script, incarnation = source
     script.outage.is_watching = True
@@ -137,8 +168,11 @@ async def test_a_quota_is_something_to_wait_for(source: tuple[HttpSource, Script
     assert caught.value.retry_after == 7
 
 
-async def test_an_outcome_that_the_server_cannot_take_does_not_hold_up_the_others(source: tuple[HttpSource, Script, Any]) -> None:
-    """The finisher sends a batch one by one when it is refused as a whole, and goes on without what is refused alone."""
+async def test_an_outcome_that_the_server_cannot_take_does_not_hold_up_the_others(
+    source: tuple[HttpSource, Script, Any],
+) -> None:
+    """The finisher sends a batch one by one when it is refused as a whole, and goes on without what
+    is refused alone."""
     made, script, _ = source
     one = [Completion(claimed(fence_of(mint(), 1)), Success(None))]
     script.answers = [Invalid("result", "is large", "use less")]
@@ -153,7 +187,9 @@ async def test_an_outcome_that_the_server_cannot_take_does_not_hold_up_the_other
             await made.complete(batch)
 
 
-async def test_faults_of_a_server_that_took_outcomes_in_between_do_not_add_up(source: tuple[HttpSource, Script, Any]) -> None:
+async def test_faults_of_a_server_that_took_outcomes_in_between_do_not_add_up(
+    source: tuple[HttpSource, Script, Any],
+) -> None:
     made, script, _ = source
     for _ in range(MOST_FAULTS_ALONE):
         one = [Completion(claimed(fence_of(mint(), 1)), Success(None))]
@@ -166,7 +202,9 @@ async def test_faults_of_a_server_that_took_outcomes_in_between_do_not_add_up(so
 # --- On a real server ---
 
 
-async def test_an_idle_worker_waits_at_the_server_and_gets_jobs_at_once(served: dict[str, Any], monkeypatch: Any) -> None:
+async def test_an_idle_worker_waits_at_the_server_and_gets_jobs_at_once(
+    served: dict[str, Any], monkeypatch: Any
+) -> None:
     forge = TaskForge(**served, poll_seconds=5)
     claims: list[int] = []
     real = HttpSource.claim
@@ -194,7 +232,9 @@ async def test_an_idle_worker_waits_at_the_server_and_gets_jobs_at_once(served: 
         assert min(took) < 0.3
 
 
-async def test_slots_that_come_free_while_a_claim_waits_are_claimed_for(served: dict[str, Any], monkeypatch: Any) -> None:
+async def test_slots_that_come_free_while_a_claim_waits_are_claimed_for(
+    served: dict[str, Any], monkeypatch: Any
+) -> None:
     forge = TaskForge(**served, poll_seconds=5)
     claims: list[int] = []
     real = HttpSource.claim
@@ -223,7 +263,8 @@ async def test_slots_that_come_free_while_a_claim_waits_are_claimed_for(served: 
 
 
 async def test_a_worker_outlives_its_server(servers: Servers, tmp_path: Any) -> None:
-    """A restart of the server loses no result and spends no attempt, and those who wait get jobs again."""
+    """A restart of the server loses no result and spends no attempt, and those who wait get jobs
+    again."""
     place = servers.start(tmp_path)
     forge = TaskForge(**place, lease_seconds=10, poll_seconds=0.2)
     release = asyncio.Event()

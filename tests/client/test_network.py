@@ -14,7 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from taskforge.client import places
+from taskforge.client import queues
 from taskforge.client.transport import Transport, options_for
 from taskforge.domain.errors import StoreUnsuitable
 from taskforge.settings import Settings
@@ -42,7 +42,10 @@ async def serve(heads: Heads) -> AsyncIterator[Serve]:
         try:
             while True:
                 heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
-                writer.write(b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 12\r\n\r\n{"items":[]}')
+                writer.write(
+                    b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: "
+                    b'12\r\n\r\n{"items":[]}'
+                )
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
@@ -72,7 +75,9 @@ def certificate(tmp_path: Path) -> tuple[Path, Path]:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(days=1))
         .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False
+        )
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
@@ -83,17 +88,19 @@ def certificate(tmp_path: Path) -> tuple[Path, Path]:
     return public, private
 
 
-async def test_a_certificate_must_be_trusted(serve: Serve, certificate: tuple[Path, Path], monkeypatch: Any) -> None:
+async def test_a_certificate_must_be_trusted(
+    serve: Serve, certificate: tuple[Path, Path], monkeypatch: Any
+) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*certificate)
     place = await serve(context)
     transport = Transport(options_for(f"https://{place}", "tfk_x"))
     with pytest.raises(StoreUnsuitable, match="cannot be trusted"):
-        await transport.send(places.queues())
+        await transport.send(queues.queues())
     await transport.close()
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
     transport = Transport(options_for(f"https://{place}", "tfk_x"))
-    assert await transport.send(places.queues()) == []
+    assert await transport.send(queues.queues()) == []
     await transport.close()
 
 
@@ -102,7 +109,7 @@ async def test_the_environments_proxy_is_used(serve: Serve, heads: Heads, monkey
     monkeypatch.delenv("NO_PROXY", raising=False)
     monkeypatch.delenv("no_proxy", raising=False)
     transport = Transport(options_for("http://jobs.example.com", ""))
-    assert await transport.send(places.queues()) == []
+    assert await transport.send(queues.queues()) == []
     assert heads[0].startswith("GET http://jobs.example.com/api/v1/queues HTTP/1.1")
     await transport.close()
 
@@ -110,7 +117,7 @@ async def test_the_environments_proxy_is_used(serve: Serve, heads: Heads, monkey
 async def test_connections_are_used_again(serve: Serve, heads: Heads) -> None:
     transport = Transport(options_for(f"http://{await serve()}", "tfk_x"))
     for _ in range(5):
-        await transport.send(places.queues())
+        await transport.send(queues.queues())
     assert (len(heads), heads.connections) == (5, 1)
     assert "authorization: bearer tfk_x" in heads[0].lower()
     await transport.close()
@@ -120,5 +127,8 @@ def test_without_httpx2_the_message_says_what_to_install(monkeypatch: Any) -> No
     for name in [name for name in sys.modules if name.startswith("taskforge.client")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "httpx2", None)
-    with pytest.raises(StoreUnsuitable, match=r"httpx2 is not installed; run `pip install 'taskforge-platform\[client\]'`"):
+    with pytest.raises(
+        StoreUnsuitable,
+        match=r"httpx2 is not installed; run `pip install 'taskforge-platform\[client\]'`",
+    ):
         make_engine(Settings(url="https://jobs.example.com"))

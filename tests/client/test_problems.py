@@ -5,7 +5,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from taskforge.api.problems import TABLE, Full, HeadTooLong, TooLarge, TooSlow, problem_of
+from taskforge.api.entry.problems import TABLE, Full, HeadTooLong, TooLarge, TooSlow, problem_of
 from taskforge.client.problems import AnswerLost, ServerFault, error_of
 from taskforge.domain.access import Crowded, Forbidden, Throttled, Unauthenticated
 from taskforge.domain.errors import (
@@ -22,14 +22,17 @@ from taskforge.domain.errors import (
     StoreUnavailable,
     StoreUnsuitable,
 )
-from taskforge.domain.tenancy import QuotaExceeded
+from taskforge.domain.tenancy import CeilingReached, QuotaExceeded
 
 JOB = UUID("01a1df55-6bec-740e-889d-515bbf000000")
 SAME: list[Exception] = [
     Unauthenticated(),
     Forbidden("this needs the permission job:write"),
     Throttled(60),
-    Crowded("key:tfk_1 has 50 streams of events open on this server, which is the limit; end one first", 50),
+    Crowded(
+        "key:tfk_1 has 50 streams of events open on this server, which is the limit; end one first",
+        50,
+    ),
     QuotaExceeded("jobs_per_minute", 100, 12),
     Invalid("settings.tags[0]", "has 0 characters", "use 1 to 100 characters"),
     NotFound("queue", "mial", nearest="mail"),
@@ -46,6 +49,7 @@ SAME: list[Exception] = [
     StoreUnsuitable("the schema is newer"),
 ]
 OTHER: list[tuple[Exception, type[Exception]]] = [
+    (CeilingReached("queues", 3), Conflict),
     (TooLarge("the body is larger than 8 MiB"), Invalid),
     (HeadTooLong("the head is longer than 64 KiB"), Invalid),
     (Full("all 2,000 connections are taken"), StoreUnavailable),
@@ -73,8 +77,12 @@ def test_an_error_comes_back_as_it_was(error: Exception) -> None:
     assert {name: getattr(found, name) for name in known} == known
 
 
-@pytest.mark.parametrize(("error", "kind"), OTHER, ids=lambda one: getattr(one, "__name__", type(one).__name__))
-def test_what_no_engine_raises_becomes_what_one_would(error: Exception, kind: type[Exception]) -> None:
+@pytest.mark.parametrize(
+    ("error", "kind"), OTHER, ids=lambda one: getattr(one, "__name__", type(one).__name__)
+)
+def test_what_no_engine_raises_becomes_what_one_would(
+    error: Exception, kind: type[Exception]
+) -> None:
     found = _through(error)
     assert type(found) is kind
     assert str(error) in str(found)
@@ -97,7 +105,9 @@ def test_a_fault_of_the_servers_is_told_apart() -> None:
         (308, {"location": "https://jobs.example.com/api/v1/jobs"}, StoreUnsuitable),
     ],
 )
-def test_answers_of_others_on_the_way(status: int, headers: dict[str, str], kind: type[Exception]) -> None:
+def test_answers_of_others_on_the_way(
+    status: int, headers: dict[str, str], kind: type[Exception]
+) -> None:
     found = error_of(status, headers, b"<html>not ours</html>")
     assert type(found) is kind
     if "retry-after" in headers:
@@ -107,5 +117,8 @@ def test_answers_of_others_on_the_way(status: int, headers: dict[str, str], kind
 
 
 def test_a_404_for_a_path_that_the_server_does_not_have_says_so() -> None:
-    body = b'{"type": "urn:taskforge:problem:not-found", "status": 404, "detail": "Not Found", "request_id": "r"}'
+    body = (
+        b'{"type": "urn:taskforge:problem:not-found", "status": 404, "detail": "Not Found", '
+        b'"request_id": "r"}'
+    )
     assert isinstance(error_of(404, {}, body), StoreUnsuitable)

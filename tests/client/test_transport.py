@@ -6,7 +6,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from taskforge.client import jobs, places
+from taskforge.client import jobs, queues
 from taskforge.client.problems import AnswerLost
 from taskforge.client.transport import SyncTransport, Transport, options_for
 from taskforge.domain.changes import CancelJob
@@ -33,7 +33,9 @@ class Wire:
         return answer
 
     def options(self) -> dict[str, Any]:
-        return options_for("https://jobs.example.com/base/", "tfk_x") | {"transport": httpx2.MockTransport(self)}
+        return options_for("https://jobs.example.com/base/", "tfk_x") | {
+            "transport": httpx2.MockTransport(self)
+        }
 
 
 def created() -> httpx2.Response:
@@ -43,7 +45,9 @@ def created() -> httpx2.Response:
 async def test_an_enqueue_whose_answer_was_lost_is_sent_again_with_the_same_key() -> None:
     wire = Wire(httpx2.ReadError("gone"), httpx2.Response(502), created())
     transport = Transport(wire.options(), chance=lambda: 0.0)
-    assert await transport.send(jobs.insert_one(new_job("mail", "send", {"a": 1}), "made")) == Inserted(JOB)
+    assert await transport.send(
+        jobs.insert_one(new_job("mail", "send", {"a": 1}), "made")
+    ) == Inserted(JOB)
     assert [one.headers["idempotency-key"] for one in wire.seen] == ["made"] * 3
     assert len({one.content for one in wire.seen}) == 1
     assert wire.seen[0].url == "https://jobs.example.com/base/api/v1/jobs"
@@ -56,7 +60,10 @@ async def test_a_change_whose_answer_was_lost_is_not_made_twice() -> None:
     transport = Transport(wire.options())
     with pytest.raises(AnswerLost, match=r"https://jobs\.example\.com"):
         await transport.send(jobs.change(JOB, CancelJob()))
-    wire = Wire(httpx2.ConnectError("refused"), httpx2.Response(200, json={"id": str(JOB), "status": "cancelled", "note": None}))
+    wire = Wire(
+        httpx2.ConnectError("refused"),
+        httpx2.Response(200, json={"id": str(JOB), "status": "cancelled", "note": None}),
+    )
     transport = Transport(wire.options(), chance=lambda: 0.0)
     assert (await transport.send(jobs.change(JOB, CancelJob()))).status == "cancelled"
 
@@ -65,7 +72,7 @@ async def test_who_stays_away_is_reported_after_a_few_tries() -> None:
     wire = Wire(*[httpx2.ConnectError("refused")] * 10)
     transport = Transport(wire.options(), chance=lambda: 0.0)
     with pytest.raises(StoreUnavailable, match="cannot connect"):
-        await transport.send(places.queues())
+        await transport.send(queues.queues())
     assert len(wire.seen) == 4
 
 
@@ -86,11 +93,13 @@ async def test_a_certificate_that_cannot_be_trusted_is_not_tried_again() -> None
     failure.__cause__ = cause
     wire = Wire(failure)
     with pytest.raises(StoreUnsuitable, match="self-signed certificate"):
-        await Transport(wire.options()).send(places.queues())
+        await Transport(wire.options()).send(queues.queues())
     assert len(wire.seen) == 1
 
 
-@pytest.mark.parametrize("url", ["https://", "ftp://jobs.example.com", "https://jobs.example.com?x=1"])
+@pytest.mark.parametrize(
+    "url", ["https://", "ftp://jobs.example.com", "https://jobs.example.com?x=1"]
+)
 def test_an_address_that_cannot_be_one_is_refused(url: str) -> None:
     with pytest.raises(Invalid):
         options_for(url, "")

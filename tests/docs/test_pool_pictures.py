@@ -13,9 +13,14 @@ GUIDE = FOLDER.parent / "pool.md"
 
 
 def shape(file: Path) -> tuple[dict[str, str], Counter[str], list[str]]:
-    """What makes two drawings of the same run alike: size, how many of each element, and what is written in words."""
+    """What makes two drawings of the same run alike: size, how many of each element, and what is
+    written in words."""
     root = ET.fromstring(file.read_text())
-    words = [text for each in root.iter() if (text := (each.text or "").strip()) and not re.search(r"\d", text)]
+    words = [
+        text
+        for each in root.iter()
+        if (text := (each.text or "").strip()) and not re.search(r"\d", text)
+    ]
     return dict(root.attrib), Counter(each.tag for each in root.iter()), words
 
 

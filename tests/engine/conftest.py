@@ -3,17 +3,19 @@ from pathlib import Path
 
 import pytest
 
-from taskforge.storage.engine import Engine
-from tests.engine.stores import PostgresStore, SqliteStore, Store
-from tests.engine.world import Clock, World
+from taskforge.ports.engine import Engine
+from tests.support.stores import PostgresStore, SqliteStore, Store
+from tests.support.world import Clock, World
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    """An empty store of each kind; whatever a test did to it, its invariants must hold afterwards."""
+    """An empty store of each kind; whatever a test did to it, its invariants must hold
+    afterwards."""
     kinds: dict[str, Callable[[], Store]] = {
         "sqlite": lambda: SqliteStore(tmp_path),
         "postgres": lambda: PostgresStore(request.getfixturevalue("postgres_url")),
+        "walled": lambda: PostgresStore(request.getfixturevalue("postgres_url"), walled=True),
     }
     made = kinds[request.param]()
     try:

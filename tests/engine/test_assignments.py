@@ -1,4 +1,5 @@
-"""Assignments: a queue with active ones is served by those workers alone, for every process, from the next claim on."""
+"""Assignments: a queue with active ones is served by those workers alone, for every process, from
+the next claim on."""
 
 from typing import Any
 from uuid import UUID, uuid4
@@ -8,13 +9,17 @@ import pytest
 
 from taskforge.domain.assignment import Assign, Reassign, Unassign
 from taskforge.domain.audit import Note
+from taskforge.domain.claim import Claim
 from taskforge.domain.errors import Conflict, Invalid, NotFound, Stale
-from taskforge.domain.outcome import HandBack, Skip
+from taskforge.domain.outcome import ToHandBack, ToSkipped
 from taskforge.domain.queue import DeleteQueue, Queue
 from taskforge.domain.worker import Registered
-from taskforge.storage.engine import Claim, Engine
+from taskforge.ports.engine import Engine
 from tests.engine.test_audit import entries, said
-from tests.engine.world import World, until
+from tests.support.stores import ALSO_WALLED
+from tests.support.world import World, until
+
+pytestmark = ALSO_WALLED
 
 
 async def default(world: World) -> Queue:
@@ -26,7 +31,7 @@ async def serves(world: World, worker: Registered, engine: Engine | None = None)
     """Whether the worker is given a job now; the job goes back."""
     claimed = await (engine or world.engine).claim(Claim(worker.incarnation, 1))
     for one in claimed:
-        await world.finish(one.fence, HandBack("only looked"))
+        await world.finish(one.fence, ToHandBack("only looked"))
     return bool(claimed)
 
 
@@ -35,11 +40,21 @@ async def serves(world: World, worker: Registered, engine: Engine | None = None)
 
 async def test_an_assignment_comes_back_as_it_was_made(world: World, other: Engine) -> None:
     queue, worker = await default(world), await world.worker()
-    made = await world.engine.change_assignment(1, Assign(queue.id, worker.worker, 7, is_active=False))
-    assert (made.queue, made.worker, made.project, made.weight, made.is_active) == (queue.id, worker.worker, 1, 7, False)
+    made = await world.engine.change_assignment(
+        1, Assign(queue.id, worker.worker, 7, is_active=False)
+    )
+    assert (made.queue, made.worker, made.project, made.weight, made.is_active) == (
+        queue.id,
+        worker.worker,
+        1,
+        7,
+        False,
+    )
     assert made.created_at == made.updated_at == world.clock.now()
     assert await world.engine.assignments([1]) == await other.assignments([1]) == [made]
-    plain = await world.engine.change_assignment(1, Assign((await world.queue("mail")).id, worker.worker))
+    plain = await world.engine.change_assignment(
+        1, Assign((await world.queue("mail")).id, worker.worker)
+    )
     assert (plain.weight, plain.is_active) == (1, True)
     assert await world.engine.assignments([1]) == [made, plain]
 
@@ -51,7 +66,9 @@ async def test_an_assignment_is_changed_and_removed(world: World) -> None:
     changed = await world.engine.change_assignment(1, Reassign(queue.id, worker.worker, weight=100))
     assert (changed.weight, changed.is_active, changed.created_at) == (100, True, made.created_at)
     assert changed.updated_at == world.clock.now()
-    changed = await world.engine.change_assignment(1, Reassign(queue.id, worker.worker, is_active=False))
+    changed = await world.engine.change_assignment(
+        1, Reassign(queue.id, worker.worker, is_active=False)
+    )
     assert (changed.weight, changed.is_active) == (100, False)
     assert await world.engine.change_assignment(1, Unassign(queue.id, worker.worker)) == changed
     assert await world.engine.assignments([1]) == []
@@ -61,19 +78,28 @@ async def test_an_assignment_is_changed_and_removed(world: World) -> None:
 async def test_a_change_meant_for_another_mark_is_refused(world: World, other: Engine) -> None:
     queue, worker = await default(world), await world.worker()
     made = await world.engine.change_assignment(1, Assign(queue.id, worker.worker, 7))
-    changed = await other.change_assignment(1, Reassign(queue.id, worker.worker, weight=8, expected_mark=made.mark))
+    changed = await other.change_assignment(
+        1, Reassign(queue.id, worker.worker, weight=8, expected_mark=made.mark)
+    )
     for change in (Reassign(queue.id, worker.worker, weight=9), Unassign(queue.id, worker.worker)):
         with pytest.raises(Stale):
-            await world.engine.change_assignment(1, msgspec.structs.replace(change, expected_mark=made.mark))
+            await world.engine.change_assignment(
+                1, msgspec.structs.replace(change, expected_mark=made.mark)
+            )
     assert await world.engine.assignments([1]) == [changed]
-    await world.engine.change_assignment(1, Unassign(queue.id, worker.worker, expected_mark=changed.mark))
+    await world.engine.change_assignment(
+        1, Unassign(queue.id, worker.worker, expected_mark=changed.mark)
+    )
     assert await world.engine.assignments([1]) == []
 
 
 async def test_what_does_not_fit_is_refused(world: World) -> None:
     queue, worker = await default(world), await world.worker()
     second = await world.probe.add_project("second")
-    theirs, stranger = await world.queue("theirs", project=second), await world.worker(project=second)
+    theirs, stranger = (
+        await world.queue("theirs", project=second),
+        await world.worker(project=second),
+    )
     refused: list[tuple[type[Exception], Any]] = [
         (NotFound, Assign(uuid4(), worker.worker)),
         (NotFound, Assign(queue.id, uuid4())),
@@ -88,7 +114,9 @@ async def test_what_does_not_fit_is_refused(world: World) -> None:
     ]
     for kind, change in refused:
         with pytest.raises(kind):
-            await world.engine.change_assignment(1, change, note=Note(actor="a", action="assignment.change"))
+            await world.engine.change_assignment(
+                1, change, note=Note(actor="a", action="assignment.change")
+            )
     assert await world.engine.assignments([1, second]) == []
     await world.engine.change_assignment(1, Assign(queue.id, worker.worker, 3))
     with pytest.raises(Conflict):
@@ -101,7 +129,10 @@ async def test_what_does_not_fit_is_refused(world: World) -> None:
 
 async def test_assignments_are_listed_by_project_and_go_with_their_queue(world: World) -> None:
     second = await world.probe.add_project("second")
-    theirs, stranger = await world.queue("theirs", project=second), await world.worker(project=second)
+    theirs, stranger = (
+        await world.queue("theirs", project=second),
+        await world.worker(project=second),
+    )
     mail, worker = await world.queue("mail"), await world.worker()
     mine = await world.engine.change_assignment(1, Assign(mail.id, worker.worker))
     other = await world.engine.change_assignment(second, Assign(theirs.id, stranger.worker))
@@ -117,7 +148,9 @@ async def test_assignments_are_listed_by_project_and_go_with_their_queue(world: 
 # --- Who serves ---
 
 
-async def test_a_queue_with_assignments_is_served_by_those_workers_alone(world: World, other: Engine) -> None:
+async def test_a_queue_with_assignments_is_served_by_those_workers_alone(
+    world: World, other: Engine
+) -> None:
     queue, mine, stranger = await default(world), await world.worker(), await world.worker()
     await world.enqueue()
     assert await serves(world, stranger, other)
@@ -177,7 +210,7 @@ async def test_a_job_skipped_by_every_assigned_worker_fails(world: World) -> Non
     await world.engine.change_assignment(1, Assign(queue.id, mine.worker))
     await world.enqueue()
     claimed = await world.claim_one(mine)
-    await world.finish(claimed.fence, Skip("not mine"))
+    await world.finish(claimed.fence, ToSkipped("not mine"))
     assert await world.engine.expire(10) == 1
 
 

@@ -1,4 +1,5 @@
-"""The audit log: one entry for each change that carries a note, and none for what did not happen."""
+"""The audit log: one entry for each change that carries a note, and none for what did not
+happen."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -13,14 +14,20 @@ from taskforge.domain.audit import AuditEntry, Note
 from taskforge.domain.changes import CancelJob, DeleteJob, EditJob, RetryJob
 from taskforge.domain.errors import Conflict, NotFound
 from taskforge.domain.job import JobStatus, NewJob, new_job
-from taskforge.domain.outcome import HandBack, Succeed
+from taskforge.domain.outcome import ToHandBack, ToSucceeded
 from taskforge.domain.query import JobFilter, Page
 from taskforge.domain.queue import CreateQueue, DeleteQueue, QueueSettings, UpdateQueue
 from taskforge.domain.worker import UpdateWorker
-from tests.engine.world import World
+from tests.support.world import World
 
-NOTE = Note(actor="user:ada@example.com", action="queue.update", organization=1, origin="10.0.0.7", request="r-1")
-COLUMNS = ", ".join(AuditEntry.__struct_fields__)
+NOTE = Note(
+    actor="user:ada@example.com",
+    action="queue.update",
+    organization=1,
+    origin="10.0.0.7",
+    request="r-1",
+)
+BEGINNING, END = (-1, 0), (2**62, 2**62)  # of the order in which entries are sealed
 
 
 def noted(action: str) -> Note:
@@ -33,7 +40,9 @@ def with_note(job: NewJob, note: Note) -> NewJob:
 
 async def entries(world: World) -> list[AuditEntry]:
     reader: Any = world.engine
-    found: list[AuditEntry] = await reader.look(AuditEntry, f"select {COLUMNS} from taskforge.audit order by number")
+    found: list[AuditEntry] = await reader.look(
+        AuditEntry, "sealed_audit_entries", *BEGINNING, 10_000, *END
+    )
     return found
 
 
@@ -43,7 +52,9 @@ async def only(world: World) -> AuditEntry:
 
 
 def said(entry: AuditEntry) -> tuple[str, str, Any, Any]:
-    before, after = (None if raw is None else msgspec.json.decode(raw) for raw in (entry.before, entry.after))
+    before, after = (
+        None if raw is None else msgspec.json.decode(raw) for raw in (entry.before, entry.after)
+    )
     return entry.action, entry.target, before, after
 
 
@@ -62,18 +73,30 @@ async def test_an_entry_says_who_where_from_and_when(world: World) -> None:
 async def test_a_queues_entry_holds_what_differs(world: World) -> None:
     made = await world.engine.change_queue(1, CreateQueue(name="mail"), note=noted("queue.create"))
     settings = QueueSettings(max_retries=7)
-    await world.engine.change_queue(1, UpdateQueue(queue=made.id, priority=5, settings=settings), note=noted("queue.update"))
-    await world.engine.change_queue(1, UpdateQueue(queue=made.id, is_active=False), note=noted("queue.pause"))
+    await world.engine.change_queue(
+        1, UpdateQueue(queue=made.id, priority=5, settings=settings), note=noted("queue.update")
+    )
+    await world.engine.change_queue(
+        1, UpdateQueue(queue=made.id, is_active=False), note=noted("queue.pause")
+    )
     await world.engine.change_queue(1, DeleteQueue(queue=made.id), note=noted("queue.delete"))
     created, updated, paused, deleted = map(said, await entries(world))
     target = f"queue mail ({made.id})"
     whole = {"name": "mail", "description": "", "priority": 0, "settings": {}, "is_active": True}
     assert created == ("queue.create", target, None, whole)
-    assert updated == ("queue.update", target, {"priority": 0, "settings": {}}, {"priority": 5, "settings": {"max_retries": 7}})
+    assert updated == (
+        "queue.update",
+        target,
+        {"priority": 0, "settings": {}},
+        {"priority": 5, "settings": {"max_retries": 7}},
+    )
     assert paused == ("queue.pause", target, {"is_active": True}, {"is_active": False})
     assert deleted == (
-        "queue.delete", target, whole | {"priority": 5, "settings": {"max_retries": 7}, "is_active": False}, None,
-    )  # fmt: skip
+        "queue.delete",
+        target,
+        whole | {"priority": 5, "settings": {"max_retries": 7}, "is_active": False},
+        None,
+    )
 
 
 async def test_what_was_refused_leaves_no_entry(world: World) -> None:
@@ -81,11 +104,15 @@ async def test_what_was_refused_leaves_no_entry(world: World) -> None:
     with pytest.raises(Conflict):
         await world.engine.change_queue(1, CreateQueue(name="default"), note=NOTE)
     with pytest.raises(Conflict):
-        await world.engine.change_queue(1, UpdateQueue(queue=queue.id, priority=1, expected_version=9), note=NOTE)
+        await world.engine.change_queue(
+            1, UpdateQueue(queue=queue.id, priority=1, expected_version=9), note=NOTE
+        )
     with pytest.raises(NotFound):
         await world.engine.change_queue(1, DeleteQueue(queue=uuid4()), note=NOTE)
     with pytest.raises(NotFound):
-        await world.engine.update_worker(1, UpdateWorker(worker=uuid4(), drain_mode=True), note=NOTE)
+        await world.engine.change_worker(
+            1, UpdateWorker(worker=uuid4(), drain_mode=True), note=NOTE
+        )
     running, _ = await world.running()
     await world.engine.change([1], [running, uuid4()], DeleteJob(), note=NOTE)
     await world.engine.change([], [running], CancelJob(), note=NOTE)
@@ -98,7 +125,7 @@ async def test_changes_without_a_note_leave_no_entry(world: World) -> None:
     await world.pause(queue)
     await world.change(await world.enqueue(), CancelJob())
     worker = await world.worker()
-    await world.engine.update_worker(1, UpdateWorker(worker=worker.worker, drain_mode=True))
+    await world.engine.change_worker(1, UpdateWorker(worker=worker.worker, drain_mode=True))
     assert await entries(world) == []
 
 
@@ -114,7 +141,10 @@ async def test_one_changed_job_is_told_with_its_statuses(world: World) -> None:
     retried, edited, cancelled, deleted = await entries(world)
     action, target, before, after = said(retried)
     assert (action, target, before) == ("job.retry", f"job {job}", {"status": "failed"})
-    assert (after["status"], "granted" in after["note"] or "left" in after["note"]) == ("pending", True)
+    assert (after["status"], "granted" in after["note"] or "left" in after["note"]) == (
+        "pending",
+        True,
+    )
     assert said(edited)[2:] == ({"status": "pending"}, {"status": "pending", "note": None})
     assert said(cancelled)[2:] == ({"status": "pending"}, {"status": "cancelled", "note": None})
     assert said(deleted)[2:] == ({"status": "cancelled"}, {"status": None, "note": None})
@@ -125,10 +155,17 @@ async def test_one_changed_job_is_told_with_its_statuses(world: World) -> None:
 async def test_many_changed_jobs_are_one_entry(world: World) -> None:
     jobs = await world.enqueue_many(600)
     running, _ = await world.running()
-    answers = await world.engine.change([1], [*jobs, jobs[0], running, uuid4()], CancelJob(), note=noted("job.cancel"))
+    answers = await world.engine.change(
+        [1], [*jobs, jobs[0], running, uuid4()], CancelJob(), note=noted("job.cancel")
+    )
     assert len(answers) == 603
     entry = await only(world)
-    assert said(entry) == ("job.cancel", "601 jobs", None, {"changed": 601, "first": [str(job) for job in jobs[:20]]})
+    assert said(entry) == (
+        "job.cancel",
+        "601 jobs",
+        None,
+        {"changed": 601, "first": [str(job) for job in jobs[:20]]},
+    )
 
 
 async def test_an_entry_tells_only_of_the_jobs_that_changed(world: World) -> None:
@@ -152,7 +189,7 @@ async def test_an_entry_on_jobs_of_several_projects_names_none(world: World) -> 
 async def test_a_workers_entry_holds_what_differs(world: World) -> None:
     worker = await world.worker("w1", capabilities={"gpu": True})
     change = UpdateWorker(worker=worker.worker, max_concurrent_jobs=3, drain_mode=True, name="w2")
-    await world.engine.update_worker(1, change, note=noted("worker.update"))
+    await world.engine.change_worker(1, change, note=noted("worker.update"))
     entry = await only(world)
     assert entry.project == 1
     assert said(entry) == (
@@ -171,12 +208,13 @@ async def test_a_worker_that_is_sent_away_is_told_of(world: World) -> None:
         await world.engine.deregister(worker.incarnation, note=NOTE)
     await world.engine.deregister(uuid4(), note=NOTE)
     assert await entries(world) == []
-    await world.finish(claimed.fence, Succeed())
+    await world.finish(claimed.fence, ToSucceeded())
     await world.engine.deregister(worker.incarnation, note=noted("worker.deregister"))
     entry = await only(world)
     assert (entry.at, entry.project) == (world.clock.now(), 1)
     assert said(entry) == ("worker.deregister", f"worker w1 ({worker.worker})", None, None)
-    # Whoever sends away what has left already is told of too; a worker that leaves by itself is not.
+    # Whoever sends away what has left already is told of too; a worker that leaves by itself is
+    # not.
     await world.engine.deregister(worker.incarnation, note=noted("worker.deregister"))
     await world.engine.deregister((await world.worker("w2")).incarnation)
     assert [said(one)[1] for one in await entries(world)] == [entry.target, entry.target]
@@ -186,14 +224,23 @@ async def test_a_worker_that_is_sent_away_is_told_of(world: World) -> None:
 
 
 async def test_an_inserted_job_is_told_by_its_queue_and_type(world: World) -> None:
-    [answer] = await world.insert(with_note(new_job("default", "mail", {"secret": 1}), noted("job.create")))
+    [answer] = await world.insert(
+        with_note(new_job("default", "mail", {"secret": 1}), noted("job.create"))
+    )
     entry = await only(world)
     assert (entry.at, entry.project) == (world.clock.now(), 1)
-    assert said(entry) == ("job.create", f"job {answer.job}", None, {"queue": "default", "job_type": "mail"})  # type: ignore[union-attr]
+    assert said(entry) == (
+        "job.create",
+        f"job {answer.job}",
+        None,
+        {"queue": "default", "job_type": "mail"},
+    )  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("options", [{}, {"tags": ["t"], "at": 60.0}], ids=["plain", "rich"])
-async def test_many_inserted_jobs_are_one_entry_for_each_note(world: World, options: dict[str, Any]) -> None:
+async def test_many_inserted_jobs_are_one_entry_for_each_note(
+    world: World, options: dict[str, Any]
+) -> None:
     one, two = noted("job.create"), noted("job.create")
     await world.insert(
         *(with_note(new_job("default", "work", number, **options), one) for number in range(12)),
@@ -208,7 +255,9 @@ async def test_many_inserted_jobs_are_one_entry_for_each_note(world: World, opti
 
 
 async def test_a_job_that_existed_leaves_no_entry(world: World) -> None:
-    await world.insert(new_job("default", "work", unique_key="k"), new_job("default", "work", idempotency_key="i"))
+    await world.insert(
+        new_job("default", "work", unique_key="k"), new_job("default", "work", idempotency_key="i")
+    )
     note = noted("job.create")
     wanted = [
         new_job("default", "work", unique_key="k"),
@@ -217,7 +266,9 @@ async def test_a_job_that_existed_leaves_no_entry(world: World) -> None:
     ]
     await world.insert(*(with_note(job, note) for job in wanted))
     assert await entries(world) == []
-    await world.insert(*(with_note(job, note) for job in [*wanted, new_job("default", "work", unique_key="new")]))
+    await world.insert(
+        *(with_note(job, note) for job in [*wanted, new_job("default", "work", unique_key="new")])
+    )
     assert said(await only(world))[1].startswith("job ")
 
 
@@ -237,16 +288,24 @@ async def test_more_jobs_than_one_statement_takes_are_one_entry(world: World) ->
 
 
 async def test_callers_that_share_a_statement_leave_their_own_entries(world: World) -> None:
-    jobs = [with_note(new_job("default", "work", number), noted(f"job.create.{number}")) for number in range(20)]
-    await asyncio.gather(*(world.insert(job) for job in jobs), *(world.insert(new_job("default", "work")) for _ in range(20)))
+    jobs = [
+        with_note(new_job("default", "work", number), noted(f"job.create.{number}"))
+        for number in range(20)
+    ]
+    await asyncio.gather(
+        *(world.insert(job) for job in jobs),
+        *(world.insert(new_job("default", "work")) for _ in range(20)),
+    )
     found = await entries(world)
-    assert sorted(entry.action for entry in found) == sorted(f"job.create.{number}" for number in range(20))
+    assert sorted(entry.action for entry in found) == sorted(
+        f"job.create.{number}" for number in range(20)
+    )
     assert len({entry.target for entry in found}) == 20
 
 
 async def test_a_handed_back_job_needs_no_note(world: World) -> None:
     _, fence = await world.running()
-    await world.finish(fence, HandBack("stop"))
+    await world.finish(fence, ToHandBack("stop"))
     assert await entries(world) == []
 
 
@@ -260,12 +319,17 @@ async def test_a_change_whose_entry_cannot_be_written_does_not_happen(world: Wor
     before = await state(world)
     bad = Note(actor=None, action="any")  # type: ignore[arg-type] # which no store takes
     engine = world.engine
-    plain, rich = with_note(new_job("default", "work"), bad), with_note(new_job("default", "work", at=60.0, unique_key="k"), bad)
+    plain, rich = (
+        with_note(new_job("default", "work"), bad),
+        with_note(new_job("default", "work", at=60.0, unique_key="k"), bad),
+    )
     attempts: list[Callable[[], Awaitable[Any]]] = [
         lambda: engine.change_queue(1, CreateQueue(name="mail"), note=bad),
         lambda: engine.change_queue(1, UpdateQueue(queue=queue.id, is_active=False), note=bad),
         lambda: engine.change_queue(1, DeleteQueue(queue=queue.id), note=bad),
-        lambda: engine.update_worker(1, UpdateWorker(worker=worker.worker, drain_mode=True), note=bad),
+        lambda: engine.change_worker(
+            1, UpdateWorker(worker=worker.worker, drain_mode=True), note=bad
+        ),
         lambda: engine.change_assignment(1, Assign(queue.id, worker.worker), note=bad),
         lambda: engine.change([1], [job], CancelJob(), note=bad),
         lambda: engine.change([1], [job], EditJob(priority=9), note=bad),

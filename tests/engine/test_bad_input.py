@@ -12,14 +12,16 @@ from taskforge.domain.errors import Invalid, NotFound
 from taskforge.domain.job import NewJob, Refused, new_job
 from taskforge.domain.queue import CreateQueue, QueueSettings, UpdateQueue
 from taskforge.domain.worker import UpdateWorker
-from tests.engine.world import World
+from tests.support.world import World
 
 NAIVE = datetime(2030, 1, 1)  # noqa: DTZ001 - the mistake under test
 Attempt = Callable[[World], Awaitable[Any]]
 
 
 def inserting(**options: Any) -> Attempt:
-    return lambda world: world.insert(new_job(**({"queue": "default", "job_type": "work"} | options)))
+    return lambda world: world.insert(
+        new_job(**({"queue": "default", "job_type": "work"} | options))
+    )
 
 
 async def a_cycle(world: World) -> None:
@@ -46,10 +48,18 @@ async def an_unknown_queue(world: World) -> None:
 
 
 CASES: list[tuple[str, str, Attempt]] = [
-    ("name too long", "name", lambda world: world.engine.change_queue(1, CreateQueue(name="q" * 101))),
+    (
+        "name too long",
+        "name",
+        lambda world: world.engine.change_queue(1, CreateQueue(name="q" * 101)),
+    ),
     ("type too long", "job_type", inserting(job_type="t" * 101)),
     ("priority 10", "priority", inserting(priority=10)),
-    ("queue priority 10", "priority", lambda world: world.engine.change_queue(1, CreateQueue(name="q", priority=10))),
+    (
+        "queue priority 10",
+        "priority",
+        lambda world: world.engine.change_queue(1, CreateQueue(name="q", priority=10)),
+    ),
     ("NaN in payload", "payload.deep[1]", inserting(payload={"deep": [1, float("nan")]})),
     ("payload too large", "payload", too_large_for_its_queue),
     ("unknown setting", "settings.max_concurrent", an_unknown_setting),
@@ -60,8 +70,12 @@ CASES: list[tuple[str, str, Attempt]] = [
 ]
 
 
-@pytest.mark.parametrize(("field", "attempt"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
-async def test_bad_input_is_refused_and_nothing_is_written(world: World, field: str, attempt: Attempt) -> None:
+@pytest.mark.parametrize(
+    ("field", "attempt"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
+async def test_bad_input_is_refused_and_nothing_is_written(
+    world: World, field: str, attempt: Attempt
+) -> None:
     before = await world.probe.counts()
     with pytest.raises(Invalid) as caught:
         await attempt(world)
@@ -91,7 +105,9 @@ async def test_an_unknown_queue_is_refused_with_the_nearest_name(world: World) -
         ("attempts", RetryJob(attempts=0)),
     ],
 )
-async def test_a_bad_change_is_refused_before_anything_is_touched(world: World, field: str, change: EditJob) -> None:
+async def test_a_bad_change_is_refused_before_anything_is_touched(
+    world: World, field: str, change: EditJob
+) -> None:
     job = await world.enqueue()
     before = await world.job(job)
     with pytest.raises(Invalid) as caught:
@@ -113,20 +129,47 @@ async def test_a_bad_update_of_a_queue_leaves_it_as_it_was(world: World) -> None
 
 
 @pytest.mark.parametrize(
-    "text", ["'; drop table jobs; --", '"', "%s $1 ?1 :a", "\u202eé\U0001f600 ", "{}", "NULL", "\\", "a,b", '{"a":1}']
+    "text",
+    [
+        "'; drop table jobs; --",
+        '"',
+        "%s $1 ?1 :a",
+        "\u05d0é\U0001f600 ",
+        "{}",
+        "NULL",
+        "\\",
+        "a,b",
+        '{"a":1}',
+    ],
 )
 async def test_odd_texts_are_only_texts(world: World, text: str) -> None:
     queue = await world.queue(text.strip())
-    job = await world.enqueue(text.strip(), text, {text: text}, tags=[text, "x"], unique_key=text, idempotency_key=text, trace=text)
+    job = await world.enqueue(
+        text.strip(),
+        text,
+        {text: text},
+        tags=[text, "x"],
+        unique_key=text,
+        idempotency_key=text,
+        trace=text,
+    )
     found = await world.job(job)
-    assert (found.queue_id, found.job_type, found.unique_key, found.trace) == (queue.id, text, text, text)
+    assert (found.queue_id, found.job_type, found.unique_key, found.trace) == (
+        queue.id,
+        text,
+        text,
+        text,
+    )
     assert set(found.tags) == {text, "x"}
     claimed = await world.claim_one(await world.worker(text, types=(text,), queues=(text.strip(),)))
     assert (claimed.job_type, set(claimed.tags)) == (text, {text, "x"})
 
 
-async def test_a_nul_in_a_payload_survives_or_is_refused_but_never_breaks_the_batch(world: World) -> None:
-    """JSON may carry NUL as an escape; a store that cannot keep it must say so for that job alone."""
+async def test_a_nul_in_a_payload_survives_or_is_refused_but_never_breaks_the_batch(
+    world: World,
+) -> None:
+    """JSON may carry NUL as an escape; a store that cannot keep it must say so for that job
+    alone."""
     odd = new_job("default", "work", {"text": "a\x00b"})
     answers = await world.insert(new_job("default", "work", 1), odd, new_job("default", "work", 2))
     assert [isinstance(answer, Refused) for answer in answers] == [False, False, False]
@@ -142,11 +185,14 @@ async def test_a_nul_in_capabilities_is_refused(world: World, odd: dict[str, Any
     [worker] = await world.engine.workers([1])
     assert worker.capabilities == {"a": "\\u0000"}
     with pytest.raises(Invalid, match="capabilities: contains NUL"):
-        await world.engine.update_worker(1, UpdateWorker(worker=registered.worker, capabilities=odd))
+        await world.engine.change_worker(
+            1, UpdateWorker(worker=registered.worker, capabilities=odd)
+        )
 
 
 async def test_a_payload_that_is_no_json_text_is_stored_as_it_came_or_refused(world: World) -> None:
-    """The builder makes only JSON; whatever reaches the engine otherwise must not poison the shared batch of others."""
+    """The builder makes only JSON; whatever reaches the engine otherwise must not poison the shared
+    batch of others."""
     broken = NewJob(queue="default", job_type="work", payload=b"\xff\xfe")
     answers: list[Any] = []
     try:

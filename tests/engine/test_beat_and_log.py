@@ -9,8 +9,17 @@ from taskforge.domain.execution import Beat, ExecutionStatus
 from taskforge.domain.ids import fence_of
 from taskforge.domain.job import error_info
 from taskforge.domain.log import MAX_MESSAGE, Level, Line, NewLine
-from taskforge.domain.outcome import Fail, Finish, HandBack, HeartbeatMissed, Lost, Retry, Snooze, Succeed
-from tests.engine.world import ERROR, World
+from taskforge.domain.outcome import (
+    Finish,
+    HeartbeatMissed,
+    Lost,
+    ToFailed,
+    ToHandBack,
+    ToRetry,
+    ToSnoozed,
+    ToSucceeded,
+)
+from tests.support.world import ERROR, World
 
 TIMEOUT = error_info("Timeout", "too long")
 
@@ -30,9 +39,16 @@ async def test_a_beat_is_seen_with_progress_and_message(world: World) -> None:
     found = await world.job(job)
     assert (found.progress, found.progress_message) == (0.25, "a quarter")
     [execution] = await world.engine.executions([1], job)
-    assert (execution.status, execution.heartbeat_at) == (ExecutionStatus.RUNNING, world.clock.now())
-    # Nobody said when it began: its claim is the earliest that it can have been, and its time is not made longer.
-    assert (execution.started_at, execution.timeout_at) == (world.clock.after(-3), world.clock.after(297))
+    assert (execution.status, execution.heartbeat_at) == (
+        ExecutionStatus.RUNNING,
+        world.clock.now(),
+    )
+    # Nobody said when it began: its claim is the earliest that it can have been, and its time is
+    # not made longer.
+    assert (execution.started_at, execution.timeout_at) == (
+        world.clock.after(-3),
+        world.clock.after(297),
+    )
     assert found.started_at == execution.started_at
 
 
@@ -48,7 +64,7 @@ async def test_what_a_beat_does_not_say_stays(world: World) -> None:
 async def test_progress_is_kept_when_the_job_ends(world: World) -> None:
     job, fence = await world.running()
     await world.engine.beat([Beat(fence=fence, progress=1.0, message="done")])
-    await world.finish(fence, Succeed())
+    await world.finish(fence, ToSucceeded())
     found = await world.job(job)
     assert (found.progress, found.progress_message) == (1.0, "done")
 
@@ -87,7 +103,8 @@ async def test_a_start_is_no_heartbeat_but_the_timeout_counts_from_it(world: Wor
     world.clock.advance(5)
     await world.engine.beat([Beat(fence=fence, started_seconds_ago=2.0, alive=False)])
     world.clock.advance(3)
-    await world.engine.beat([Beat(fence=fence, started_seconds_ago=5.0, alive=False)])  # said again, it changes nothing
+    # said again, it changes nothing
+    await world.engine.beat([Beat(fence=fence, started_seconds_ago=5.0, alive=False)])
     await world.engine.beat([Beat(fence=fence, alive=False)])
     world.clock.advance(4)
     assert await world.engine.lapsed(10) == []
@@ -95,8 +112,12 @@ async def test_a_start_is_no_heartbeat_but_the_timeout_counts_from_it(world: Wor
     [lapsed] = await world.engine.lapsed(10)
     assert (lapsed.fence, lapsed.outcome) == (fence, HeartbeatMissed(10))
     [execution] = await world.engine.executions([1], job)
-    assert (execution.status, execution.started_at) == (ExecutionStatus.STARTED, world.clock.after(-10))
-    # The handler itself is heard of: from then on its beats count, whatever its worker says of its start.
+    assert (execution.status, execution.started_at) == (
+        ExecutionStatus.STARTED,
+        world.clock.after(-10),
+    )
+    # The handler itself is heard of: from then on its beats count, whatever its worker says of its
+    # start.
     await world.engine.beat([Beat(fence=fence, progress=0.5)])
     world.clock.advance(9)
     await world.engine.beat([Beat(fence=fence, started_seconds_ago=1.0, alive=False)])
@@ -116,11 +137,17 @@ async def test_all_that_one_call_says_of_a_job_counts_and_its_start_once(world: 
     ]
     assert await world.engine.beat(told) == []
     [execution] = await world.engine.executions([1], job)
-    assert (execution.started_at, execution.timeout_at) == (world.clock.after(-10), world.clock.after(90))
-    assert (execution.status, execution.heartbeat_at) == (ExecutionStatus.RUNNING, world.clock.now())
+    assert (execution.started_at, execution.timeout_at) == (
+        world.clock.after(-10),
+        world.clock.after(90),
+    )
+    assert (execution.status, execution.heartbeat_at) == (
+        ExecutionStatus.RUNNING,
+        world.clock.now(),
+    )
     found = await world.job(job)
     assert (found.progress, found.progress_message) == (0.5, "a quarter")
-    await world.finish(fence, Succeed())
+    await world.finish(fence, ToSucceeded())
     assert await world.engine.beat(told) == [Lost(fence)]
 
 
@@ -128,11 +155,13 @@ async def test_lost_beats_are_reported_and_change_nothing(world: World) -> None:
     job = await world.enqueue()
     worker = await world.worker()
     stale = (await world.claim_one(worker)).fence
-    await world.finish(stale, HandBack("by mistake"))
+    await world.finish(stale, ToHandBack("by mistake"))
     assert await world.engine.beat([Beat(fence=stale, progress=0.9)]) == [Lost(stale)]
     current = (await world.claim_one(worker)).fence
     before = await world.job(job)
-    lost = await world.engine.beat([Beat(fence=stale, progress=0.9, started_seconds_ago=1.0), Beat(fence=fence_of(job, 9))])
+    lost = await world.engine.beat(
+        [Beat(fence=stale, progress=0.9, started_seconds_ago=1.0), Beat(fence=fence_of(job, 9))]
+    )
     assert sorted(one.fence for one in lost) == [stale, fence_of(job, 9)]
     assert await world.job(job) == before
     assert await world.engine.beat([Beat(fence=current), Beat(fence=stale)]) == [Lost(stale)]
@@ -166,7 +195,11 @@ async def test_lines_come_back_in_order_with_their_time(world: World) -> None:
         (Level.ERROR, "second", fence),
         (Level.TRACE, "third", fence),
     ]
-    assert [line.logged_at for line in found] == [world.clock.after(-2), world.clock.now(), world.clock.now()]
+    assert [line.logged_at for line in found] == [
+        world.clock.after(-2),
+        world.clock.now(),
+        world.clock.now(),
+    ]
     assert found[0].metadata == msgspec.Raw(b'{"n":1}')
     assert found[1].metadata is None
     assert [line.id for line in found] == sorted({line.id for line in found})
@@ -174,18 +207,32 @@ async def test_lines_come_back_in_order_with_their_time(world: World) -> None:
 
 async def test_lines_are_read_by_level_cursor_and_offset(world: World) -> None:
     job, fence = await world.running()
-    await world.engine.log([NewLine(fence, Level.INFO if n % 2 else Level.WARN, str(n)) for n in range(10)])
+    await world.engine.log(
+        [NewLine(fence, Level.INFO if n % 2 else Level.WARN, str(n)) for n in range(10)]
+    )
     everything = await lines(world, job)
-    assert [line.message for line in await lines(world, job, least=Level.WARN)] == ["0", "2", "4", "6", "8"]
+    assert [line.message for line in await lines(world, job, least=Level.WARN)] == [
+        "0",
+        "2",
+        "4",
+        "6",
+        "8",
+    ]
     assert [line.message for line in await lines(world, job, limit=3)] == ["0", "1", "2"]
-    assert [line.message for line in await lines(world, job, after=everything[6].id)] == ["7", "8", "9"]
+    assert [line.message for line in await lines(world, job, after=everything[6].id)] == [
+        "7",
+        "8",
+        "9",
+    ]
     assert [line.message for line in await lines(world, job, offset=8)] == ["8", "9"]
     assert await lines(world, job, least=Level.ERROR) == []
 
 
 async def test_a_long_message_is_split_and_an_empty_one_kept(world: World) -> None:
     job, fence = await world.running()
-    await world.engine.log([NewLine(fence, Level.INFO, "x" * (2 * MAX_MESSAGE + 5)), NewLine(fence, Level.INFO, "")])
+    await world.engine.log(
+        [NewLine(fence, Level.INFO, "x" * (2 * MAX_MESSAGE + 5)), NewLine(fence, Level.INFO, "")]
+    )
     found = await lines(world, job)
     assert [len(line.message) for line in found] == [MAX_MESSAGE, MAX_MESSAGE, 5, 1]
     job, fence = await world.running()
@@ -196,7 +243,7 @@ async def test_a_long_message_is_split_and_an_empty_one_kept(world: World) -> No
 async def test_lost_lines_are_reported_once_for_each_fence(world: World) -> None:
     job, fence = await world.running()
     _, ended = await world.running()
-    await world.engine.finish([Finish(ended, Succeed())])
+    await world.engine.finish([Finish(ended, ToSucceeded())])
     lost = await world.engine.log(
         [
             NewLine(ended, Level.INFO, "late"),
@@ -215,7 +262,10 @@ async def test_a_line_counts_as_a_sign_of_life(world: World) -> None:
     await world.engine.log([NewLine(fence, Level.INFO, "hello")])
     world.clock.advance(1)
     [execution] = await world.engine.executions([1], job)
-    assert (execution.status, execution.started_at) == (ExecutionStatus.RUNNING, world.clock.after(-1))
+    assert (execution.status, execution.started_at) == (
+        ExecutionStatus.RUNNING,
+        world.clock.after(-1),
+    )
     assert (await world.job(job)).started_at == execution.started_at
 
 
@@ -226,7 +276,7 @@ async def test_lines_of_every_attempt_stay_with_the_job(world: World) -> None:
         claimed = await world.claim_one(await world.worker())
         fences.append(claimed.fence)
         await world.engine.log([NewLine(claimed.fence, Level.INFO, f"attempt {number}")])
-        await world.finish(claimed.fence, HandBack("again"))
+        await world.finish(claimed.fence, ToHandBack("again"))
     found = await lines(world, job)
     assert [(line.execution, line.message) for line in found if line.ended is None] == [
         (fence, f"attempt {number}") for number, fence in enumerate(fences)
@@ -237,18 +287,25 @@ async def test_lines_of_every_attempt_stay_with_the_job(world: World) -> None:
 async def tried(world: World) -> tuple[UUID, list[UUID]]:
     """A job with an end of each kind, and two lines before each: (job, fences)."""
     job = await world.enqueue(max_attempts=9)
-    endings = [Retry(0.0, ERROR), Snooze(0.0, "later"), Retry(0.0, TIMEOUT), Fail(ERROR, "no more")]
+    endings = [
+        ToRetry(0.0, ERROR),
+        ToSnoozed(0.0, "later"),
+        ToRetry(0.0, TIMEOUT),
+        ToFailed(ERROR, "no more"),
+    ]
     fences = []
     worker = await world.worker()
     for transition in endings:
         fence = (await world.claim_one(worker)).fence
         fences.append(fence)
-        await world.engine.log([NewLine(fence, Level.INFO, "begins"), NewLine(fence, Level.ERROR, "hm")])
+        await world.engine.log(
+            [NewLine(fence, Level.INFO, "begins"), NewLine(fence, Level.ERROR, "hm")]
+        )
         world.clock.advance(1)
         await world.finish(fence, transition, ran=1.0)
     await world.change(job, RetryJob())
     fences.append((await world.claim_one(worker)).fence)
-    await world.finish(fences[-1], Succeed())
+    await world.finish(fences[-1], ToSucceeded())
     return job, fences
 
 
@@ -283,20 +340,38 @@ async def test_every_end_leaves_a_line_of_its_own(world: World) -> None:
     assert [line.id for line in found] == sorted({line.id for line in found})
     executions = {one.id: one for one in await world.engine.executions([1], job)}
     assert list(executions) == fences
-    assert all(line.logged_at == executions[line.execution].finished_at for line in found if line.ended is not None)
+    assert all(
+        line.logged_at == executions[line.execution].finished_at
+        for line in found
+        if line.ended is not None
+    )
 
 
 @pytest.mark.parametrize("least", [Level.TRACE, Level.WARN, Level.ERROR])
 async def test_pages_and_levels_hold_for_ends_too(world: World, least: Level) -> None:
     job, fences = await tried(world)
     for limit, execution in itertools.product((1, 2, 3, 5), (None, fences[1], fences[-1])):
-        everything = [line for line in await lines(world, job) if line.level >= least and execution in (None, line.execution)]
+        everything = [
+            line
+            for line in await lines(world, job)
+            if line.level >= least and execution in (None, line.execution)
+        ]
         paged: list[Line] = []
-        while page := await lines(world, job, least=least, limit=limit, after=paged[-1].id if paged else 0, execution=execution):
+        while page := await lines(
+            world,
+            job,
+            least=least,
+            limit=limit,
+            after=paged[-1].id if paged else 0,
+            execution=execution,
+        ):
             paged += page
         assert paged == everything
         offsets = range(len(everything) + 1)
-        skipped = [await lines(world, job, least=least, limit=limit, offset=offset, execution=execution) for offset in offsets]
+        skipped = [
+            await lines(world, job, least=least, limit=limit, offset=offset, execution=execution)
+            for offset in offsets
+        ]
         assert skipped == [everything[offset : offset + limit] for offset in offsets]
 
 

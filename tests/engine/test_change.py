@@ -1,4 +1,5 @@
-"""Every verb in every status: where it leads, or that it is refused and changes nothing. `TRANSITIONS` is the truth."""
+"""Every verb in every status: where it leads, or that it is refused and changes nothing.
+`TRANSITIONS` is the truth."""
 
 import pytest
 
@@ -16,8 +17,8 @@ from taskforge.domain.changes import (
 from taskforge.domain.errors import Conflict, NotFound
 from taskforge.domain.ids import IdMint, epoch_of, fence_of
 from taskforge.domain.job import FINAL, TRANSITIONS, JobStatus
-from taskforge.domain.outcome import DeadLetter, Fail, HandBack, Retry
-from tests.engine.world import ERROR, World, refusal
+from taskforge.domain.outcome import ToDeadLetter, ToFailed, ToHandBack, ToRetry
+from tests.support.world import ERROR, World, refusal
 
 P, S, R, OK, F, C = JobStatus
 WAYS: list[tuple[JobChange, dict[JobStatus, JobStatus | None]]] = [
@@ -71,7 +72,11 @@ async def test_a_cancelled_job_says_why_and_when(world: World) -> None:
     world.clock.advance(5)
     await world.change(job, CancelJob("changed my mind"))
     found = await world.job(job)
-    assert (found.status, found.reason, found.completed_at) == (C, "changed my mind", world.clock.now())
+    assert (found.status, found.reason, found.completed_at) == (
+        C,
+        "changed my mind",
+        world.clock.now(),
+    )
     assert (found.epoch, found.attempt_count, found.started_at) == (0, 0, None)
     assert await world.engine.executions([1], job) == []
     assert await world.claim(await world.worker()) == []
@@ -79,7 +84,7 @@ async def test_a_cancelled_job_says_why_and_when(world: World) -> None:
 
 async def test_a_job_that_ran_before_keeps_its_history_when_it_is_cancelled(world: World) -> None:
     job, fence = await world.running()
-    await world.finish(fence, Retry(60.0, ERROR))
+    await world.finish(fence, ToRetry(60.0, ERROR))
     await world.change(job, CancelJob("enough"))
     found = await world.job(job)
     assert (found.status, found.reason, found.attempt_count) == (C, "enough", 1)
@@ -102,16 +107,23 @@ async def test_an_expired_job_carries_an_error(world: World) -> None:
 async def test_a_retried_job_runs_under_a_new_epoch_and_keeps_its_past(world: World) -> None:
     job = await world.enqueue(max_attempts=1)
     first = await world.claim_one(await world.worker())
-    await world.finish(first.fence, Fail(ERROR, "no attempts left"), ran=1.0)
+    await world.finish(first.fence, ToFailed(ERROR, "no attempts left"), ran=1.0)
     world.clock.advance(5)
-    assert await world.change(job, RetryJob()) == Changed(job, P, "1 attempts left, 1 of them granted now")
+    assert await world.change(job, RetryJob()) == Changed(
+        job, P, "1 attempts left, 1 of them granted now"
+    )
     found = await world.job(job)
     assert (found.attempt_count, found.max_attempts, found.crash_count) == (1, 2, 0)
     assert (found.completed_at, found.error, found.reason, found.result) == (None, None, None, None)
     second = await world.claim_one(await world.worker())
     assert (second.fence, second.attempt, second.waited_seconds) == (fence_of(job, 2), 2, 0.0)
     past, present = await world.engine.executions([1], job)
-    assert (past.id, past.status, past.error, past.reason) == (first.fence, "failed", ERROR, "no attempts left")
+    assert (past.id, past.status, past.error, past.reason) == (
+        first.fence,
+        "failed",
+        ERROR,
+        "no attempts left",
+    )
     assert (present.id, present.attempt_number) == (second.fence, 2)
     assert past.duration_ms == pytest.approx(1_000)
     assert (await world.stats()).failed == 0
@@ -149,7 +161,9 @@ async def test_an_edit_moves_a_job_within_the_order(world: World) -> None:
     await world.change(jobs[2], EditJob(priority=1))
     await world.change(jobs[1], EditJob(payload=b'{"new":true}'))
     claimed = await world.claim(await world.worker(), 3)
-    assert [one.fence for one in claimed] == [fence_of(job, 1) for job in (jobs[2], jobs[0], jobs[1])]
+    assert [one.fence for one in claimed] == [
+        fence_of(job, 1) for job in (jobs[2], jobs[0], jobs[1])
+    ]
     assert (claimed[0].priority, claimed[2].payload) == (1, b'{"new":true}')
     assert (await world.job(jobs[2])).priority == 1
 
@@ -208,26 +222,35 @@ async def test_a_moved_job_is_the_other_queues(world: World) -> None:
 async def test_a_dead_letter_is_redriven_to_where_it_came_from(world: World) -> None:
     dead = await world.queue("dead", max_retries=6)
     job, fence = await world.running(max_attempts=2, priority=4)
-    await world.finish(fence, DeadLetter(dead.id, ERROR, "no attempts left"))
+    await world.finish(fence, ToDeadLetter(dead.id, ERROR, "no attempts left"))
     world.clock.advance(1)
     answer = await world.change(job, RedriveJob())
     assert isinstance(answer, Changed)
     found = await world.job(job)
-    assert (found.queue, found.origin_queue, found.status, found.priority) == ("default", None, P, 4)
+    assert (found.queue, found.origin_queue, found.status, found.priority) == (
+        "default",
+        None,
+        P,
+        4,
+    )
     assert (found.attempt_count, found.crash_count) == (0, 0)
     claimed = await world.claim_one(await world.worker(queues=("default",)))
-    assert (claimed.fence, claimed.attempt, claimed.max_attempts) == (fence_of(job, 2), 1, found.max_attempts)
-    await world.finish(claimed.fence, HandBack("stop"))
+    assert (claimed.fence, claimed.attempt, claimed.max_attempts) == (
+        fence_of(job, 2),
+        1,
+        found.max_attempts,
+    )
+    await world.finish(claimed.fence, ToHandBack("stop"))
     refusal(await world.change(job, RedriveJob()), Conflict)
 
 
 async def test_a_dead_letter_that_failed_again_is_redriven_too(world: World) -> None:
     dead = await world.queue("dead")
     job, fence = await world.running()
-    await world.finish(fence, DeadLetter(dead.id, ERROR, "no attempts left"))
+    await world.finish(fence, ToDeadLetter(dead.id, ERROR, "no attempts left"))
     again = await world.claim_one(await world.worker(queues=("dead",)))
     refusal(await world.change(job, RedriveJob()), Conflict)
-    await world.finish(again.fence, Fail(ERROR, "again"))
+    await world.finish(again.fence, ToFailed(ERROR, "again"))
     await world.change(job, RedriveJob())
     found = await world.job(job)
     assert (found.queue, found.status, found.epoch) == ("default", P, 2)
@@ -240,7 +263,7 @@ async def test_a_redrive_needs_the_queue_it_came_from(world: World) -> None:
 
     dead, source = await world.queue("dead"), await world.queue("source")
     job, fence = await world.running(queue="source")
-    await world.finish(fence, DeadLetter(dead.id, ERROR, "no attempts left"))
+    await world.finish(fence, ToDeadLetter(dead.id, ERROR, "no attempts left"))
     await world.engine.change_queue(1, DeleteQueue(queue=source.id))
     before = await world.job(job)
     refusal(await world.change(job, RedriveJob()), NotFound)
@@ -252,9 +275,9 @@ async def test_a_deleted_job_leaves_nothing(world: World) -> None:
 
     job, fence = await world.running(tags=["a"], idempotency_key="i")
     await world.engine.log([NewLine(fence, Level.INFO, "line")])
-    await world.finish(fence, Retry(0.0, ERROR))
+    await world.finish(fence, ToRetry(0.0, ERROR))
     claimed = await world.claim_one(await world.worker())
-    await world.finish(claimed.fence, Fail(ERROR, "no"))
+    await world.finish(claimed.fence, ToFailed(ERROR, "no"))
     assert await world.change(job, DeleteJob()) == Changed(job, None)
     for table in ("jobs", "finished", "executions", "logs", "job_tags", "keys"):
         assert await world.probe.count(table) == 0, table

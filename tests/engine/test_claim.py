@@ -5,24 +5,36 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from taskforge.domain.claim import Claim
 from taskforge.domain.errors import LeaseLost
 from taskforge.domain.ids import epoch_of, job_of
 from taskforge.domain.job import Inserted, JobStatus, new_job
-from taskforge.domain.outcome import Finish, HandBack, Retry, Skip, Succeed
+from taskforge.domain.outcome import Finish, ToHandBack, ToRetry, ToSkipped, ToSucceeded
 from taskforge.domain.worker import Sample, UpdateWorker
-from taskforge.storage.engine import Claim, Engine
-from tests.engine.world import ERROR, World
+from taskforge.ports.engine import Engine
+from tests.support.world import ERROR, World
 
 
 async def test_a_claim_carries_what_the_handler_needs(world: World) -> None:
     job = await world.enqueue(
-        payload={"n": 1}, priority=3, max_attempts=5, timeout_seconds=12.5, tags=["a"], trace="t", deadline=100
+        payload={"n": 1},
+        priority=3,
+        max_attempts=5,
+        timeout_seconds=12.5,
+        tags=["a"],
+        trace="t",
+        deadline=100,
     )
     world.clock.advance(2.5)
     claimed = await world.claim_one(await world.worker())
     assert (job_of(claimed.fence), epoch_of(claimed.fence)) == (job, 1)
     assert (claimed.queue, claimed.job_type, claimed.payload) == ("default", "work", b'{"n":1}')
-    assert (claimed.attempt, claimed.max_attempts, claimed.crashes, claimed.priority) == (1, 5, 0, 3)
+    assert (claimed.attempt, claimed.max_attempts, claimed.crashes, claimed.priority) == (
+        1,
+        5,
+        0,
+        3,
+    )
     assert (claimed.timeout_seconds, claimed.heartbeat_timeout_seconds) == (12.5, None)
     assert claimed.waited_seconds == pytest.approx(2.5)
     assert claimed.deadline_seconds == pytest.approx(97.5)
@@ -58,7 +70,11 @@ async def test_order_is_queue_priority_then_job_priority_then_age(world: World) 
             expected[-rank, -priority, age] = job
             world.clock.advance(0.01)
     worker = await world.worker()
-    got = [*await world.claim_jobs(worker, 4), *await world.claim_jobs(worker, 1), *await world.claim_jobs(worker, 99)]
+    got = [
+        *await world.claim_jobs(worker, 4),
+        *await world.claim_jobs(worker, 1),
+        *await world.claim_jobs(worker, 99),
+    ]
     assert got == [job for _, job in sorted(expected.items())]
 
 
@@ -87,7 +103,9 @@ async def test_a_limit_is_kept(world: World) -> None:
     assert await world.claim_jobs(worker, 99) == jobs[2:]
 
 
-async def test_a_claim_is_not_short_where_one_of_many_lanes_holds_nearly_everything(world: World) -> None:
+async def test_a_claim_is_not_short_where_one_of_many_lanes_holds_nearly_everything(
+    world: World,
+) -> None:
     others = [await world.enqueue(job_type=f"type-{number}") for number in range(20)]
     jobs = await world.enqueue_many(200)
     worker = await world.worker()
@@ -117,7 +135,9 @@ async def test_only_named_queues_and_types(world: World) -> None:
     assert await world.claim_jobs(await world.worker(queues=("mail", "unknown"))) == [mail_a]
 
 
-async def test_a_type_that_appears_later_is_taken_by_a_worker_registered_before(world: World, other: Engine) -> None:
+async def test_a_type_that_appears_later_is_taken_by_a_worker_registered_before(
+    world: World, other: Engine
+) -> None:
     worker = await world.worker()
     assert await world.claim(worker) == []
     job = await World(world.store, other, world.clock).enqueue(job_type="never seen")
@@ -128,7 +148,9 @@ async def test_requirements_are_met_or_the_job_stays(world: World) -> None:
     job = await world.enqueue(requires={"gpu": True, "memory_gb": {">=": 16}})
     for capabilities in ({}, {"gpu": True}, {"gpu": True, "memory_gb": 8}):
         assert await world.claim(await world.worker(capabilities=capabilities)) == []
-    assert await world.claim_jobs(await world.worker(capabilities={"gpu": True, "memory_gb": 16})) == [job]
+    assert await world.claim_jobs(
+        await world.worker(capabilities={"gpu": True, "memory_gb": 16})
+    ) == [job]
 
 
 async def test_worker_type_and_role_can_be_required(world: World) -> None:
@@ -143,12 +165,14 @@ async def test_capabilities_may_change_while_a_worker_lives(world: World, other:
     job = await world.enqueue(requires={"gpu": True})
     worker = await world.worker()
     assert await world.claim(worker) == []
-    await other.update_worker(1, UpdateWorker(worker=worker.worker, capabilities={"gpu": True}))
+    await other.change_worker(1, UpdateWorker(worker=worker.worker, capabilities={"gpu": True}))
     assert await world.claim_jobs(worker) == [job]
 
 
 async def test_jobs_nobody_handles_stand_in_nobodys_way(world: World) -> None:
-    await world.insert(*(new_job("default", "unknown", number, priority=9) for number in range(300)))
+    await world.insert(
+        *(new_job("default", "unknown", number, priority=9) for number in range(300))
+    )
     job = await world.enqueue(job_type="known")
     assert await world.claim_jobs(await world.worker(types=("known",)), 5) == [job]
 
@@ -177,7 +201,9 @@ async def test_other_projects_are_another_world(world: World) -> None:
 # --- Pause, skip, drain, lease ---
 
 
-async def test_a_pause_holds_from_the_next_claim_on_also_from_another_process(world: World, other: Engine) -> None:
+async def test_a_pause_holds_from_the_next_claim_on_also_from_another_process(
+    world: World, other: Engine
+) -> None:
     [queue] = await world.engine.queues([1])
     first, second = await world.enqueue(), await world.enqueue()
     worker = await world.worker()
@@ -203,18 +229,20 @@ async def test_a_skipped_job_goes_to_other_workers_only(world: World) -> None:
     job, after = await world.enqueue(), await world.enqueue()
     picky, keen = await world.worker("picky"), await world.worker("keen")
     claimed = await world.claim_one(picky)
-    await world.finish(claimed.fence, Skip("not mine"))
+    await world.finish(claimed.fence, ToSkipped("not mine"))
     assert await world.claim_jobs(picky) == [after]
     assert await world.claim_jobs(keen) == [job]
 
 
 async def test_a_skip_is_the_workers_and_outlives_its_restart(world: World) -> None:
     job = await world.enqueue()
-    await world.finish((await world.claim_one(await world.worker("picky"))).fence, Skip("not mine"))
+    await world.finish(
+        (await world.claim_one(await world.worker("picky"))).fence, ToSkipped("not mine")
+    )
     assert await world.claim(await world.worker("picky")) == []
     # What was skipped stays so through later claims that lead nowhere.
     keen = await world.worker("keen")
-    await world.finish((await world.claim_one(keen)).fence, HandBack("stopping"))
+    await world.finish((await world.claim_one(keen)).fence, ToHandBack("stopping"))
     assert await world.claim(await world.worker("picky")) == []
     assert await world.claim_jobs(keen) == [job]
 
@@ -223,7 +251,7 @@ async def test_many_skipped_jobs_do_not_hide_the_rest(world: World) -> None:
     picky = await world.worker("picky")
     await world.enqueue_many(40)
     for claimed in await world.claim(picky, 40):
-        await world.finish(claimed.fence, Skip("not mine"))
+        await world.finish(claimed.fence, ToSkipped("not mine"))
     world.clock.advance(1)
     job = await world.enqueue()
     assert await world.claim_jobs(picky, 3) == [job]
@@ -235,10 +263,21 @@ async def test_a_draining_or_unhealthy_worker_gets_nothing(world: World) -> None
     await world.engine.renew(worker.incarnation, 60, Sample(healthy=False))
     assert await world.claim(worker) == []
     await world.engine.renew(worker.incarnation, 60, Sample(healthy=True))
-    await world.engine.update_worker(1, UpdateWorker(worker=worker.worker, drain_mode=True))
+    await world.engine.change_worker(1, UpdateWorker(worker=worker.worker, drain_mode=True))
     assert await world.claim(worker) == []
-    await world.engine.update_worker(1, UpdateWorker(worker=worker.worker, drain_mode=False))
+    await world.engine.change_worker(1, UpdateWorker(worker=worker.worker, drain_mode=False))
     assert await world.claim_jobs(worker) == [job]
+
+
+async def test_a_worker_that_claimed_before_gets_nothing_while_it_is_unhealthy(
+    world: World,
+) -> None:
+    """What it may take is remembered between two claims; its health is not."""
+    await world.enqueue_many(3)
+    worker = await world.worker()
+    for healthy, gets in ((True, 1), (False, 0), (True, 1)):
+        await world.engine.renew(worker.incarnation, 60, Sample(healthy=healthy))
+        assert len(await world.claim(worker, 1)) == gets
 
 
 async def test_without_a_lease_there_is_no_claim(world: World) -> None:
@@ -265,18 +304,20 @@ async def test_a_retried_job_waits_behind_those_that_came_before_its_time(world:
     worker = await world.worker()
     claimed = await world.claim_one(worker)
     world.clock.advance(1)
-    await world.finish(claimed.fence, Retry(0.0, ERROR))
+    await world.finish(claimed.fence, ToRetry(0.0, ERROR))
     assert await world.claim_jobs(worker) == [second, first]
 
 
-async def test_what_another_process_puts_back_at_an_old_turn_is_found(world: World, other: Engine) -> None:
+async def test_what_another_process_puts_back_at_an_old_turn_is_found(
+    world: World, other: Engine
+) -> None:
     jobs = await world.enqueue_many(20)
     elsewhere = World(world.store, other, world.clock)
     theirs = await elsewhere.claim(await elsewhere.worker(), 5)
     worker = await world.worker()
     assert await world.claim_jobs(worker, 10) == jobs[5:15]
     for claimed in theirs:
-        await elsewhere.finish(claimed.fence, HandBack("stopping"))
+        await elsewhere.finish(claimed.fence, ToHandBack("stopping"))
     assert await world.claim_jobs(worker, 10) == [*jobs[:5], *jobs[15:]]
 
 
@@ -292,23 +333,32 @@ async def test_claims_over_many_lanes_miss_nothing_and_keep_order(world: World) 
     assert got == jobs
 
 
-async def test_claims_of_less_than_a_hundred_are_exact_however_uneven_the_lanes(world: World) -> None:
+async def test_claims_of_less_than_a_hundred_are_exact_however_uneven_the_lanes(
+    world: World,
+) -> None:
     jobs: list[UUID] = []
     for job_type in ("old", "young", "youngest"):
         jobs += [
-            answer.job for answer in await world.insert(*[new_job("default", job_type, None)] * 90) if isinstance(answer, Inserted)
+            answer.job
+            for answer in await world.insert(*[new_job("default", job_type, None)] * 90)
+            if isinstance(answer, Inserted)
         ]
         world.clock.advance(0.001)
     worker = await world.worker()
     assert [job for _ in range(3) for job in await world.claim_jobs(worker, 90)] == jobs
 
 
-async def test_claims_over_uneven_lanes_and_a_limit_take_exactly_what_comes_first(world: World) -> None:
+async def test_claims_over_uneven_lanes_and_a_limit_take_exactly_what_comes_first(
+    world: World,
+) -> None:
     dice = random.Random(11)
     await world.queue("limited", max_concurrent_jobs=15)
     waiting: list[tuple[str, UUID]] = []
     for _ in range(60):
-        queue, job_type = dice.choice(["default", "default", "limited"]), f"type-{min(dice.randrange(12), dice.randrange(12))}"
+        queue, job_type = (
+            dice.choice(["default", "default", "limited"]),
+            f"type-{min(dice.randrange(12), dice.randrange(12))}",
+        )
         answers = await world.insert(*[new_job(queue, job_type, None)] * dice.randrange(1, 9))
         waiting += [(queue, answer.job) for answer in answers if isinstance(answer, Inserted)]
         world.clock.advance(0.001)
@@ -326,7 +376,9 @@ async def test_claims_over_uneven_lanes_and_a_limit_take_exactly_what_comes_firs
     assert {queue for queue, _ in waiting} == {"limited"}
 
 
-async def test_a_rate_on_one_queue_does_not_make_claims_from_the_others_fall_short(world: World) -> None:
+async def test_a_rate_on_one_queue_does_not_make_claims_from_the_others_fall_short(
+    world: World,
+) -> None:
     await world.queue("limited", rate_limit=100)
     await world.enqueue(queue="limited")
     for number in range(9):
@@ -335,7 +387,9 @@ async def test_a_rate_on_one_queue_does_not_make_claims_from_the_others_fall_sho
     assert len(await world.claim(await world.worker(), 100)) == 100
 
 
-async def test_large_claims_keep_priorities_and_let_nobody_wait_for_much_longer(world: World) -> None:
+async def test_large_claims_keep_priorities_and_let_nobody_wait_for_much_longer(
+    world: World,
+) -> None:
     urgent = await world.enqueue_many(300, priority=5)
     for job_type in ("old", "young", "youngest"):
         await world.insert(*[new_job("default", job_type, None)] * 500)
@@ -346,7 +400,7 @@ async def test_large_claims_keep_priorities_and_let_nobody_wait_for_much_longer(
     taken: list[str] = []
     while claimed := await world.claim(worker, 200):
         taken += [job.job_type for job in claimed]
-        await world.engine.finish([Finish(job.fence, Succeed()) for job in claimed])
+        await world.engine.finish([Finish(job.fence, ToSucceeded()) for job in claimed])
     assert Counter(taken) == {"work": 100, "old": 500, "young": 500, "youngest": 500}
     last = {job_type: len(taken) - taken[::-1].index(job_type) for job_type in set(taken)}
     assert last["work"] == 100
@@ -362,23 +416,28 @@ async def test_no_worker_gets_more_than_it_has_slots(world: World, other: Engine
     third = await other.claim(Claim(worker.incarnation, 10))
     assert [job_of(job.fence) for job in third] == jobs[2:3]
     assert await world.claim(worker) == await other.claim(Claim(worker.incarnation, 1)) == []
-    await world.finish(first[0].fence, Succeed())
+    await world.finish(first[0].fence, ToSucceeded())
     assert len(await other.claim(Claim(worker.incarnation, 10))) == 1
-    await world.engine.update_worker(1, UpdateWorker(worker=worker.worker, max_concurrent_jobs=5))
+    await world.engine.change_worker(1, UpdateWorker(worker=worker.worker, max_concurrent_jobs=5))
     assert len(await other.claim(Claim(worker.incarnation, 10))) == 2, "more slots hold at once"
-    await world.engine.update_worker(1, UpdateWorker(worker=worker.worker, max_concurrent_jobs=1))
-    await world.finish(first[1].fence, Succeed())
-    await world.finish(third[0].fence, Succeed())
+    await world.engine.change_worker(1, UpdateWorker(worker=worker.worker, max_concurrent_jobs=1))
+    await world.finish(first[1].fence, ToSucceeded())
+    await world.finish(third[0].fence, ToSucceeded())
     assert await world.claim(worker) == [], "fewer as soon as what runs has ended"
     [found] = await world.engine.workers([1])
     assert (found.active_jobs, found.max_concurrent_jobs) == (3, 1)
-    assert len(await world.claim(await world.worker(max_concurrent_jobs=4), 100)) == 4, "others have slots of their own"
+    assert len(await world.claim(await world.worker(max_concurrent_jobs=4), 100)) == 4, (
+        "others have slots of their own"
+    )
 
 
 async def test_what_a_worker_is_reporting_takes_no_slot_up_to_twice_as_many(world: World) -> None:
     await world.enqueue_many(20)
     worker = await world.worker(max_concurrent_jobs=2)
-    claimed = [len(await world.engine.claim(Claim(worker.incarnation, 10, reporting=count))) for count in (0, 1, 2, 2, 100, 100)]
+    claimed = [
+        len(await world.engine.claim(Claim(worker.incarnation, 10, reporting=count)))
+        for count in (0, 1, 2, 2, 100, 100)
+    ]
     assert claimed == [2, 1, 1, 0, 2, 0]
 
 
@@ -386,7 +445,7 @@ async def test_what_was_reported_before_the_claim_came_makes_no_slots(world: Wor
     await world.enqueue_many(20)
     worker = await world.worker(max_concurrent_jobs=2)
     first = await world.claim(worker, 2)
-    await world.engine.finish([Finish(job.fence, Succeed()) for job in first])
+    await world.engine.finish([Finish(job.fence, ToSucceeded()) for job in first])
     assert len(await world.engine.claim(Claim(worker.incarnation, 10, reporting=2))) == 2
     assert await world.claim(worker) == []
 
@@ -406,10 +465,16 @@ async def test_a_limit_of_nothing_takes_nothing(world: World) -> None:
 
 
 @pytest.mark.parametrize("lanes", [1, 3])
-@pytest.mark.parametrize("options", [{"expires": 10}, {"deadline": 10}, {"expires": 10, "deadline": 900}])
-async def test_a_job_past_its_time_is_nobodys_though_upkeep_was_away(world: World, options: dict[str, Any], lanes: int) -> None:
+@pytest.mark.parametrize(
+    "options", [{"expires": 10}, {"deadline": 10}, {"expires": 10, "deadline": 900}]
+)
+async def test_a_job_past_its_time_is_nobodys_though_upkeep_was_away(
+    world: World, options: dict[str, Any], lanes: int
+) -> None:
     async def enqueue_six(**options: Any) -> list[UUID]:
-        answers = await world.insert(*(new_job("default", f"type-{number % lanes}", **options) for number in range(6)))
+        answers = await world.insert(
+            *(new_job("default", f"type-{number % lanes}", **options) for number in range(6))
+        )
         return [answer.job for answer in answers if isinstance(answer, Inserted)]
 
     worker = await world.worker()
@@ -434,7 +499,7 @@ async def test_a_retry_past_the_deadline_is_nobodys(world: World) -> None:
         world.clock.advance(seconds)
         claimed = await world.claim_one(worker)
         assert job_of(claimed.fence) == job
-        assert await world.finish(claimed.fence, HandBack("stop")) == []
+        assert await world.finish(claimed.fence, ToHandBack("stop")) == []
     world.clock.advance(10)
     assert await world.claim(worker) == []
 

@@ -1,4 +1,5 @@
-"""Plain reads beside much that is stored: what they cost is what they show, and nobody's search is in the way of the rest."""
+"""Plain reads beside much that is stored: what they cost is what they show, and nobody's search is
+in the way of the rest."""
 
 import asyncio
 import threading
@@ -9,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from taskforge.domain.job import Alike, Job, NewJob
-from taskforge.domain.outcome import Finish, Succeed
+from taskforge.domain.alike import Alike
+from taskforge.domain.job import Job, NewJob
+from taskforge.domain.outcome import Finish, ToSucceeded
 from taskforge.domain.query import JobFilter, Page, cursor_at
-from taskforge.storage.engine import Engine
-from taskforge.storage.postgres import reader
-from tests.engine.stores import PostgresStore, SqliteStore
-from tests.engine.test_plans import touched
-from tests.engine.world import Clock, World
+from taskforge.ports.engine import Engine
+from taskforge.storage.postgres import listing
+from tests.support.reads import touched
+from tests.support.stores import PostgresStore, SqliteStore
+from tests.support.world import Clock, World
 
 BACKLOG = 60_000
 
@@ -35,11 +37,13 @@ async def crowd(store: PostgresStore) -> World:
     for name in ("large", "small", "empty"):
         await world.queue(name)
     for _ in range(0, BACKLOG, 10_000):
-        await world.engine.insert(1, Alike(NewJob(queue="large", job_type="work", payload=b"{}"), [b"{}"] * 10_000))
+        await world.engine.insert(
+            1, Alike(NewJob(queue="large", job_type="work", payload=b"{}"), [b"{}"] * 10_000)
+        )
         clock.advance(1)
     await world.enqueue_many(20, "small")
     claimed = await world.claim(await world.worker(), 1_000)
-    await world.engine.finish([Finish(one.fence, Succeed()) for one in claimed])
+    await world.engine.finish([Finish(one.fence, ToSucceeded()) for one in claimed])
     return world
 
 
@@ -56,7 +60,9 @@ async def list_all_ways(store: PostgresStore, world: World) -> int:
     pages: list[list[Job]] = [
         first,
         await engine.list_jobs([1], JobFilter(), Page(limit=50, cursor=cursor_at(first[-1].id))),
-        await engine.list_jobs([1], JobFilter(created_before=world.clock.after(-3)), Page(limit=50)),
+        await engine.list_jobs(
+            [1], JobFilter(created_before=world.clock.after(-3)), Page(limit=50)
+        ),
     ]
     assert [len(page) for page in pages] == [50] * 3
     assert pages[0][-1].id > pages[1][0].id
@@ -78,31 +84,40 @@ async def test_a_plain_list_reads_its_page_whatever_the_statistics_say(
     await analyse(postgres)
     assert await list_all_ways(postgres, world) < 2_000
 
-    # The broken twin: by the queue's number and in the order of ids, as the planner misunderstands it.
+    # The broken twin: by the queue's number and in the order of ids, as the planner misunderstands
+    # it.
     def misunderstood(listing: Any, most: str) -> str:
         queues = listing._argument(listing.queues)
         return (
-            f"select j.id from unnest({queues}::int[]) as q (number) cross join lateral (select j.id from taskforge.jobs j "
+            f"select j.id from unnest({queues}::int[]) as q (number) cross join lateral (select "
+            f"j.id from taskforge.jobs j "
             f"where j.queue = q.number{listing._range('j.id')} order by j.id desc limit {most}) j"
         )
 
-    monkeypatch.setattr(reader.Listing, "_facts", misunderstood)
+    monkeypatch.setattr(listing.Listing, "_facts", misunderstood)
     assert await list_all_ways(postgres, world) > BACKLOG // 2
 
 
 def look_at_much(engine: Engine) -> list[asyncio.Task[Any]]:
     """What takes as long as there is much stored."""
-    return [asyncio.create_task(engine.list_jobs([1], JobFilter(), Page(limit=1))), asyncio.create_task(engine.stats([1]))]
+    return [
+        asyncio.create_task(engine.list_jobs([1], JobFilter(), Page(limit=1))),
+        asyncio.create_task(engine.stats([1])),
+    ]
 
 
-async def test_the_clock_and_a_job_are_read_beside_any_number_of_searches_sqlite(tmp_path: Path) -> None:
+async def test_the_clock_and_a_job_are_read_beside_any_number_of_searches_sqlite(
+    tmp_path: Path,
+) -> None:
     store = SqliteStore(tmp_path, durable=False)
     world = World(store, await store.open(Clock()), Clock())
     await world.queue("default")
     job = await world.enqueue()
     engine: Any = world.engine
     over = threading.Event()
-    searches = [asyncio.create_task(engine._readers.search(lambda _: over.wait(30))) for _ in range(10)]
+    searches = [
+        asyncio.create_task(engine._readers.search(lambda _: over.wait(30))) for _ in range(10)
+    ]
     searches += look_at_much(engine)
     try:
         async with asyncio.timeout(10):
@@ -116,19 +131,21 @@ async def test_the_clock_and_a_job_are_read_beside_any_number_of_searches_sqlite
         await store.close()
 
 
-async def test_the_clock_and_a_job_are_read_beside_any_number_of_searches_postgres(postgres: PostgresStore) -> None:
+async def test_the_clock_and_a_job_are_read_beside_any_number_of_searches_postgres(
+    postgres: PostgresStore,
+) -> None:
     world = World(postgres, await postgres.open(Clock()), Clock())
     await world.queue("default")
     job = await world.enqueue()
     engine: Any = world.engine
 
     async def search() -> None:
-        async with engine.searching([1]) as connection:
+        async with engine.connections.searching([1]) as connection:
             await connection.execute("select pg_sleep(20)")
 
     began = time.monotonic()
     searches = [asyncio.create_task(search()) for _ in range(10)]
-    while not engine.searches.locked():
+    while not engine.connections.searches.locked():
         await asyncio.sleep(0.01)
     searches += look_at_much(engine)
     await engine.now()

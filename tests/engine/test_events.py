@@ -4,12 +4,12 @@ import pytest
 
 from taskforge.domain.changes import CancelJob
 from taskforge.domain.errors import Conflict, EventsGone, Invalid, NotFound
-from taskforge.domain.outcome import Cancel, Fail, Finish, Retry, Succeed
+from taskforge.domain.outcome import Finish, ToCancelled, ToFailed, ToRetry, ToSucceeded
 from taskforge.domain.query import FIRST, Event
 from taskforge.domain.queue import DeleteQueue, UpdateQueue
 from taskforge.domain.worker import NewWorker, UpdateWorker
-from taskforge.storage.engine import Engine
-from tests.engine.world import ERROR, World
+from taskforge.ports.engine import Engine
+from tests.support.world import ERROR, World
 
 DAY = 86_400.0
 
@@ -36,11 +36,11 @@ async def test_endings_are_announced_with_their_jobs(world: World) -> None:
     [queue] = await world.engine.queues([1])
     await world.engine.finish(
         [
-            Finish(fences[0], Succeed()),
-            Finish(fences[1], Succeed()),
-            Finish(fences[2], Fail(ERROR, "no")),
-            Finish(fences[3], Cancel("no")),
-            Finish(fences[4], Retry(5.0, ERROR)),
+            Finish(fences[0], ToSucceeded()),
+            Finish(fences[1], ToSucceeded()),
+            Finish(fences[2], ToFailed(ERROR, "no")),
+            Finish(fences[3], ToCancelled("no")),
+            Finish(fences[4], ToRetry(5.0, ERROR)),
         ]
     )
     events = await heard(world, start)
@@ -61,7 +61,10 @@ async def test_endings_before_the_start_are_announced_too(world: World) -> None:
     world.clock.advance(6)
     await world.engine.expire(10)
     events = await heard(world, start)
-    assert [(event.topic, event.jobs) for event in events] == [("job.cancelled", (cancelled,)), ("job.failed", (expired,))]
+    assert [(event.topic, event.jobs) for event in events] == [
+        ("job.cancelled", (cancelled,)),
+        ("job.failed", (expired,)),
+    ]
 
 
 async def test_events_name_the_project_and_queue_of_their_jobs(world: World) -> None:
@@ -70,7 +73,7 @@ async def test_events_name_the_project_and_queue_of_their_jobs(world: World) -> 
     job = await world.enqueue("theirs", project=second)
     claimed = await world.claim_one(await world.worker(project=second))
     start = await now(world)
-    await world.finish(claimed.fence, Succeed())
+    await world.finish(claimed.fence, ToSucceeded())
     [event] = await heard(world, start)
     assert (event.project, event.queue, event.jobs) == (second, theirs.number, (job,))
 
@@ -89,25 +92,44 @@ async def test_what_becomes_of_a_queue_is_announced(world: World) -> None:
     await world.engine.change_queue(1, DeleteQueue(queue=mail.id))
     events = await heard(world, start)
     assert [event.topic for event in events] == [
-        f"queue.{what}" for what in ("created", "updated", "paused", "updated", "resumed", "deleted")
+        f"queue.{what}"
+        for what in ("created", "updated", "paused", "updated", "resumed", "deleted")
     ]
-    assert {(event.project, event.queue, event.worker, event.jobs) for event in events} == {(1, mail.number, None, ())}
+    assert {(event.project, event.queue, event.worker, event.jobs) for event in events} == {
+        (1, mail.number, None, ())
+    }
     assert events[-1].at == world.clock.now() != events[0].at
 
 
 async def test_what_becomes_of_a_worker_is_announced(world: World) -> None:
     start = await now(world)
     worker = await world.worker("w")
-    for change in ({"max_concurrent_jobs": 4}, {"drain_mode": True}, {"drain_mode": True}, {"drain_mode": False}):
-        await world.engine.update_worker(1, UpdateWorker(worker=worker.worker, **change))  # type: ignore[arg-type]
+    for change in (
+        {"max_concurrent_jobs": 4},
+        {"drain_mode": True},
+        {"drain_mode": True},
+        {"drain_mode": False},
+    ):
+        await world.engine.change_worker(1, UpdateWorker(worker=worker.worker, **change))  # type: ignore[arg-type]
     await world.engine.deregister(worker.incarnation)
     await world.engine.deregister(worker.incarnation)
     again = await world.engine.register(1, NewWorker(name="w"), 10)
     events = await heard(world, start)
     assert [event.topic for event in events] == [
-        f"worker.{what}" for what in ("registered", "updated", "draining", "updated", "updated", "left", "registered")
+        f"worker.{what}"
+        for what in (
+            "registered",
+            "updated",
+            "draining",
+            "updated",
+            "updated",
+            "left",
+            "registered",
+        )
     ]
-    assert {(event.project, event.queue, event.worker, event.jobs) for event in events} == {(1, None, worker.worker, ())}
+    assert {(event.project, event.queue, event.worker, event.jobs) for event in events} == {
+        (1, None, worker.worker, ())
+    }
     assert again.worker == worker.worker
 
 
@@ -126,7 +148,7 @@ async def test_what_was_refused_is_not_announced(world: World) -> None:
     with pytest.raises(Conflict):
         await world.engine.deregister(worker.incarnation)
     with pytest.raises(NotFound):
-        await world.engine.update_worker(1, UpdateWorker(worker=queue.id, drain_mode=True))
+        await world.engine.change_worker(1, UpdateWorker(worker=queue.id, drain_mode=True))
     assert await heard(world, start) == []
 
 
@@ -170,7 +192,9 @@ async def test_the_first_cursor_hears_everything_there_ever_was(world: World) ->
     assert [event.topic for event in events] == ["queue.created", "job.cancelled"]
 
 
-@pytest.mark.parametrize("cursor", ["", "x", "-1", "1.2.3", "1.", ".1", "1e3", "٣", "9" * 19, " 1", "1\n"])
+@pytest.mark.parametrize(
+    "cursor", ["", "x", "-1", "1.2.3", "1.", ".1", "1e3", "٣", "9" * 19, " 1", "1\n"]
+)
 async def test_a_cursor_that_no_store_gave_is_refused(world: World, cursor: str) -> None:
     with pytest.raises(Invalid, match="after"):
         await world.engine.events(cursor, 10)

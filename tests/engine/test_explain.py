@@ -12,10 +12,13 @@ from taskforge.domain.eligibility import Hindrance
 from taskforge.domain.errors import NotFound
 from taskforge.domain.explanation import Explanation
 from taskforge.domain.job import JobStatus
-from taskforge.domain.outcome import Fail, HandBack, Retry, Skip, Succeed
+from taskforge.domain.outcome import ToFailed, ToHandBack, ToRetry, ToSkipped, ToSucceeded
 from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.domain.worker import Sample, UpdateWorker
-from tests.engine.world import ERROR, World
+from tests.support.stores import ALSO_WALLED
+from tests.support.world import ERROR, World
+
+pytestmark = ALSO_WALLED
 
 
 async def explain(world: World, job: UUID) -> Explanation:
@@ -30,7 +33,12 @@ async def test_a_job_waits_for_a_worker_then_is_next_then_runs_then_has_ended(wo
     job = await world.enqueue("default")
     found = await explain(world, job)
     assert [reason.code for reason in found.reasons] == ["no_worker"]
-    assert (found.status, found.workers, found.ahead, found.expected_start) == (JobStatus.PENDING, (), 0, None)
+    assert (found.status, found.workers, found.ahead, found.expected_start) == (
+        JobStatus.PENDING,
+        (),
+        0,
+        None,
+    )
     worker = await world.online_worker(lease=60)
     found = await explain(world, job)
     assert [reason.code for reason in found.reasons] == ["next"]
@@ -46,7 +54,7 @@ async def test_a_job_waits_for_a_worker_then_is_next_then_runs_then_has_ended(wo
     world.clock.advance(100)
     assert await codes(world, job) == ["worker_lost"]
     assert await codes(world, await world.enqueue("default")) == ["no_worker"]
-    await world.finish(claimed.fence, Succeed(None))
+    await world.finish(claimed.fence, ToSucceeded(None))
     world.clock.advance(7_300)
     [reason] = (await explain(world, job)).reasons
     assert (reason.code, reason.text) == ("ended", "it has ended: succeeded 2 h ago")
@@ -56,7 +64,11 @@ async def test_a_scheduled_job_says_when_and_why(world: World) -> None:
     worker = await world.online_worker()
     job = await world.enqueue("default", at=80.0)
     [reason] = (await explain(world, job)).reasons
-    assert (reason.code, reason.text, reason.until) == ("scheduled", "it is due in 80 s", world.clock.after(80))
+    assert (reason.code, reason.text, reason.until) == (
+        "scheduled",
+        "it is due in 80 s",
+        world.clock.after(80),
+    )
     world.clock.advance(80 + 85)
     [reason] = (await explain(world, job)).reasons
     assert reason.code == "overdue"
@@ -64,9 +76,11 @@ async def test_a_scheduled_job_says_when_and_why(world: World) -> None:
     await world.engine.stage(10)
     worker = await world.online_worker()
     claimed = await world.claim_one(worker)
-    await world.finish(claimed.fence, Retry(5.0, ERROR, crashed=False))
+    await world.finish(claimed.fence, ToRetry(5.0, ERROR, crashed=False))
     found = await explain(world, job)
-    assert [(reason.code, reason.text) for reason in found.reasons] == [("retry", "attempt 2 of 3 is due in 5.0 s")]
+    assert [(reason.code, reason.text) for reason in found.reasons] == [
+        ("retry", "attempt 2 of 3 is due in 5.0 s")
+    ]
     assert found.expected_start == world.clock.after(5)
 
 
@@ -86,9 +100,11 @@ async def test_each_worker_says_what_keeps_it_from_the_job(world: World) -> None
         await world.engine.renew(made.incarnation, 60, Sample(healthy=True))
         if name == "skips":
             claimed = await world.claim_one(made)
-            await world.finish(claimed.fence, Skip("not mine"))
+            await world.finish(claimed.fence, ToSkipped("not mine"))
         if name == "drains":
-            await world.engine.update_worker(FIRST_PROJECT, UpdateWorker(worker=made.worker, drain_mode=True))
+            await world.engine.change_worker(
+                FIRST_PROJECT, UpdateWorker(worker=made.worker, drain_mode=True)
+            )
         if name == "ill":
             await world.engine.renew(made.incarnation, 60, Sample(healthy=False))
     found = await explain(world, job)
@@ -105,7 +121,9 @@ async def test_each_worker_says_what_keeps_it_from_the_job(world: World) -> None
     assert "1 not subscribed to queue 'mail'" in reason.text
     assert '{"gpu":true}' in reason.text
     assert "ignorant" not in reason.text  # names are for those who may see workers
-    able = await world.online_worker(name="able", capabilities={"gpu": True, "big": True}, max_concurrent_jobs=1)
+    able = await world.online_worker(
+        name="able", capabilities={"gpu": True, "big": True}, max_concurrent_jobs=1
+    )
     assert await codes(world, job) == ["next"]
     await world.pause(queue)
     assert await codes(world, job) == ["paused"]
@@ -113,7 +131,10 @@ async def test_each_worker_says_what_keeps_it_from_the_job(world: World) -> None
     assert await world.claim_jobs(able, 1) == [job]
     again = await world.enqueue("mail", job_type="send", requires={"big": True})
     [busy] = (await explain(world, again)).reasons
-    assert (busy.code, busy.text) == ("busy", "every worker that may take it is busy: 1 of 1 slots are taken")
+    assert (busy.code, busy.text) == (
+        "busy",
+        "every worker that may take it is busy: 1 of 1 slots are taken",
+    )
 
 
 async def test_limits_and_those_who_go_first(world: World) -> None:
@@ -158,11 +179,18 @@ async def test_a_job_whose_time_is_over_and_one_that_is_not_there(world: World) 
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_a_claim_takes_just_what_the_explanation_says_it_would(world: World, seed: int) -> None:
+async def test_a_claim_takes_just_what_the_explanation_says_it_would(
+    world: World, seed: int
+) -> None:
     chance = random.Random(seed)
     names = ["a", "b", "c"]
     queues = [
-        await world.queue(name, priority=chance.randrange(3), is_active=chance.random() < 0.7, accept_while_paused=True)
+        await world.queue(
+            name,
+            priority=chance.randrange(3),
+            is_active=chance.random() < 0.7,
+            accept_while_paused=True,
+        )
         for name in names
     ]
     await world.queue("source", dead_letter_queue_id=chance.choice(queues).id)
@@ -182,7 +210,14 @@ async def test_a_claim_takes_just_what_the_explanation_says_it_would(world: Worl
             await world.enqueue(
                 chance.choice(names),
                 job_type=chance.choice(["x", "y", "z"]),
-                requires=chance.choice([None, {"gpu": True}, {"memory_gb": {">=": 16}}, {"worker_type": "specialized_gpu"}]),
+                requires=chance.choice(
+                    [
+                        None,
+                        {"gpu": True},
+                        {"memory_gb": {">=": 16}},
+                        {"worker_type": "specialized_gpu"},
+                    ]
+                ),
                 priority=chance.randrange(3),
                 expires=chance.choice([None, 3_600.0]),
             )
@@ -207,7 +242,9 @@ async def test_what_goes_first_in_other_queues_counts(world: World) -> None:
     await world.enqueue("limited")
     job = await world.enqueue("default")
     found = await explain(world, job)
-    assert [(reason.code, reason.text) for reason in found.reasons] == [("other_queues", "3 jobs of other queues go first")]
+    assert [(reason.code, reason.text) for reason in found.reasons] == [
+        ("other_queues", "3 jobs of other queues go first")
+    ]
     assert (found.ahead, found.expected_start) == (0, None)
     await world.pause(urgent)
     assert await codes(world, job) == ["next"]
@@ -226,7 +263,7 @@ async def test_a_job_that_has_been_next_for_long_is_not_promised_anything(world:
 async def test_a_start_by_time_counts_until_the_first_start(world: World) -> None:
     worker = await world.online_worker()
     job = await world.enqueue("default", expires=5.0)
-    await world.finish((await world.claim_one(worker)).fence, HandBack("not now"))
+    await world.finish((await world.claim_one(worker)).fence, ToHandBack("not now"))
     world.clock.advance(6)
     assert await codes(world, job) == ["next"]
     late = await world.enqueue("default", expires=1.0)
@@ -237,18 +274,21 @@ async def test_a_start_by_time_counts_until_the_first_start(world: World) -> Non
     assert await codes(world, late) == ["expired"]
 
 
-async def test_when_a_rate_limit_lets_it_start_follows_what_it_has_gathered_and_learned(world: World) -> None:
+async def test_when_a_rate_limit_lets_it_start_follows_what_it_has_gathered_and_learned(
+    world: World,
+) -> None:
     await world.queue("burst", rate_limit=60, rate_limit_burst=100)
     worker = await world.online_worker(max_concurrent_jobs=1_000)
     jobs = await world.enqueue_many(51, "burst")
     found = await explain(world, jobs[-1])
-    assert ([reason.code for reason in found.reasons], found.expected_start) == (["behind"], None)  # slots decide
+    # slots decide
+    assert ([reason.code for reason in found.reasons], found.expected_start) == (["behind"], None)
     assert len(await world.claim_jobs(worker, 1_000)) == 51
     await world.queue("wary", rate_limit=6_000, rate_limit_burst=1, rate_limit_algorithm="adaptive")
     await world.enqueue_many(200, "wary")
     for _ in range(60):
         for one in await world.claim(worker, 10):
-            await world.finish(one.fence, Fail(ERROR, "no"))
+            await world.finish(one.fence, ToFailed(ERROR, "no"))
         world.clock.advance(1)
     assert len(await world.claim(worker, 10)) == 1
     job = await world.enqueue("wary")
@@ -258,14 +298,15 @@ async def test_when_a_rate_limit_lets_it_start_follows_what_it_has_gathered_and_
     [limit] = [reason for reason in found.reasons if reason.code == "rate_limit"]
     assert "has learned to start" in limit.text
     assert found.expected_start is not None
-    assert found.expected_start > world.clock.after(found.ahead / 100 * 1.5)  # slower than the setting says
+    # slower than the setting says
+    assert found.expected_start > world.clock.after(found.ahead / 100 * 1.5)
 
 
 async def test_a_job_that_everyone_skipped_is_about_to_fail(world: World) -> None:
     worker = await world.online_worker()
     await world.online_worker(types=("other",))
     job = await world.enqueue("default")
-    await world.finish((await world.claim_one(worker)).fence, Skip("not mine"))
+    await world.finish((await world.claim_one(worker)).fence, ToSkipped("not mine"))
     assert [(one.code, one.text) for one in (await explain(world, job)).reasons] == [
         ("skipped", "every worker that could take it has skipped it: it is about to fail")
     ]
@@ -280,7 +321,10 @@ async def test_a_scheduled_job_says_what_will_hold_it_up(world: World) -> None:
     await world.online_worker()
     await world.pause(queue)
     found = await explain(world, job)
-    assert ([reason.code for reason in found.reasons], found.expected_start) == (["scheduled", "paused"], None)
+    assert ([reason.code for reason in found.reasons], found.expected_start) == (
+        ["scheduled", "paused"],
+        None,
+    )
 
 
 async def test_a_silent_worker_with_a_long_lease_may_claim(world: World) -> None:
@@ -292,7 +336,9 @@ async def test_a_silent_worker_with_a_long_lease_may_claim(world: World) -> None
     assert await world.claim_jobs(worker) == [job]
 
 
-async def test_of_many_workers_a_hundred_are_listed_those_who_would_take_it_first(world: World) -> None:
+async def test_of_many_workers_a_hundred_are_listed_those_who_would_take_it_first(
+    world: World,
+) -> None:
     for _ in range(103):
         await world.online_worker(types=("other",))
     await world.online_worker("zoe", types=("work",))
@@ -300,8 +346,11 @@ async def test_of_many_workers_a_hundred_are_listed_those_who_would_take_it_firs
     assert (len(found.workers), found.workers_online, found.workers[0].name) == (100, 104, "zoe")
 
 
-async def test_only_workers_that_would_take_it_now_have_a_say_in_what_goes_first(world: World) -> None:
-    """One that is gone, one that stops and one with a choice of queues hold up nothing that an idle one would take."""
+async def test_only_workers_that_would_take_it_now_have_a_say_in_what_goes_first(
+    world: World,
+) -> None:
+    """One that is gone, one that stops and one with a choice of queues hold up nothing that an idle
+    one would take."""
     await world.queue("urgent", priority=9)
     gone = await world.online_worker(queues=("default", "urgent"), lease=5)
     stops = await world.online_worker(queues=("default", "urgent"))
@@ -322,7 +371,9 @@ async def test_only_workers_that_would_take_it_now_have_a_say_in_what_goes_first
     assert await codes(world, job) == ["next"]
 
 
-async def test_a_worker_that_called_itself_unhealthy_stays_so_when_it_is_silent(world: World) -> None:
+async def test_a_worker_that_called_itself_unhealthy_stays_so_when_it_is_silent(
+    world: World,
+) -> None:
     worker = await world.online_worker(lease=3_600)
     await world.engine.renew(worker.incarnation, 3_600, Sample(healthy=False))
     world.clock.advance(60)
@@ -335,7 +386,7 @@ async def test_nothing_is_about_to_fail_in_a_paused_queue(world: World) -> None:
     queue = await world.queue("mail")
     worker = await world.online_worker()
     job = await world.enqueue("mail")
-    await world.finish((await world.claim_one(worker)).fence, Skip("not mine"))
+    await world.finish((await world.claim_one(worker)).fence, ToSkipped("not mine"))
     await world.pause(queue)
     found = await explain(world, job)
     assert [reason.code for reason in found.reasons] == ["paused", "skipped"]
@@ -344,7 +395,9 @@ async def test_nothing_is_about_to_fail_in_a_paused_queue(world: World) -> None:
     assert await world.status(job) is JobStatus.PENDING
 
 
-async def test_a_worker_that_was_never_heard_of_is_not_online_and_a_silent_one_is_unhealthy(world: World) -> None:
+async def test_a_worker_that_was_never_heard_of_is_not_online_and_a_silent_one_is_unhealthy(
+    world: World,
+) -> None:
     job = await world.enqueue()
     await world.worker("never")
     told = await world.engine.explain([FIRST_PROJECT], job)

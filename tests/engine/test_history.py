@@ -5,8 +5,20 @@ import pytest
 from taskforge.domain.changes import CancelJob, DeleteJob, RetryJob
 from taskforge.domain.execution import Beat, ExecutionStatus
 from taskforge.domain.job import JobStatus, new_job
-from taskforge.domain.outcome import Cancel, DeadLetter, Fail, Finish, HandBack, Retry, Snooze, Succeed
-from tests.engine.world import ERROR, World
+from taskforge.domain.outcome import (
+    Finish,
+    ToCancelled,
+    ToDeadLetter,
+    ToFailed,
+    ToHandBack,
+    ToRetry,
+    ToSnoozed,
+    ToSucceeded,
+)
+from tests.support.stores import ALSO_WALLED
+from tests.support.world import ERROR, World
+
+pytestmark = ALSO_WALLED
 
 # --- Executions ---
 
@@ -19,8 +31,17 @@ async def test_a_running_execution_is_queued_then_started_then_running(world: Wo
     [execution] = await world.engine.executions([1], job)
     assert (execution.id, execution.job, execution.attempt_number) == (claimed.fence, job, 1)
     assert (execution.status, execution.worker) == (ExecutionStatus.QUEUED, worker.incarnation)
-    assert (execution.created_at, execution.timeout_at) == (world.clock.now(), world.clock.after(100))
-    unset = (execution.started_at, execution.finished_at, execution.heartbeat_at, execution.output, execution.error)
+    assert (execution.created_at, execution.timeout_at) == (
+        world.clock.now(),
+        world.clock.after(100),
+    )
+    unset = (
+        execution.started_at,
+        execution.finished_at,
+        execution.heartbeat_at,
+        execution.output,
+        execution.error,
+    )
     assert unset == (None,) * 5
     assert execution.duration_ms is None
     world.clock.advance(1)
@@ -35,11 +56,12 @@ async def test_a_running_execution_is_queued_then_started_then_running(world: Wo
     await world.engine.beat([Beat(fence=claimed.fence, progress=0.1)])
     [execution] = await world.engine.executions([1], job)
     assert execution.status is ExecutionStatus.RUNNING
+    assert await world.engine.active_executions([1], timed_out=False, limit=10) == [execution]
 
 
 async def test_every_attempt_is_kept_oldest_first_the_running_one_included(world: World) -> None:
     job = await world.enqueue(max_attempts=9)
-    for transition in (Retry(0.0, ERROR), Snooze(0.0, "later"), HandBack("stop")):
+    for transition in (ToRetry(0.0, ERROR), ToSnoozed(0.0, "later"), ToHandBack("stop")):
         world.clock.advance(1)
         claimed = await world.claim_one(await world.worker())
         await world.finish(claimed.fence, transition, ran=0.5)
@@ -56,11 +78,14 @@ async def test_every_attempt_is_kept_oldest_first_the_running_one_included(world
 
 async def test_the_last_execution_of_a_finished_job_comes_last(world: World) -> None:
     job = await world.enqueue()
-    for transition in (Retry(0.0, ERROR), Succeed(b"7")):
+    for transition in (ToRetry(0.0, ERROR), ToSucceeded(b"7")):
         claimed = await world.claim_one(await world.worker())
         await world.finish(claimed.fence, transition)
     first, last = await world.engine.executions([1], job)
-    assert (first.status, last.status) == (ExecutionStatus.RETRY_SCHEDULED, ExecutionStatus.SUCCEEDED)
+    assert (first.status, last.status) == (
+        ExecutionStatus.RETRY_SCHEDULED,
+        ExecutionStatus.SUCCEEDED,
+    )
     assert bytes(last.output or b"") == b"7"
     assert await world.probe.count("executions") == 1
 
@@ -77,7 +102,7 @@ async def test_active_executions_and_those_past_their_time(world: World) -> None
     assert late.job == short
     assert len(await world.engine.active_executions([1], timed_out=False, limit=1)) == 1
     for one in claimed:
-        await world.finish(one.fence, Succeed())
+        await world.finish(one.fence, ToSucceeded())
     assert await world.engine.active_executions([1], timed_out=False, limit=10) == []
     assert await world.status(long) is JobStatus.SUCCEEDED
 
@@ -93,8 +118,17 @@ async def test_statistics_count_every_status(world: World) -> None:
     world.clock.advance(30)
     mail, stats = sorted(await world.engine.stats([1]), key=lambda one: one.total)
     assert [getattr(stats, status.value) for status in JobStatus] == [1, 2, 3, 4, 5, 6]
-    assert (stats.total, stats.is_active, stats.oldest_pending_seconds) == (21, True, pytest.approx(30))
-    assert (mail.queue, mail.total, mail.is_active, mail.oldest_pending_seconds) == ("mail", 0, False, None)
+    assert (stats.total, stats.is_active, stats.oldest_pending_seconds) == (
+        21,
+        True,
+        pytest.approx(30),
+    )
+    assert (mail.queue, mail.total, mail.is_active, mail.oldest_pending_seconds) == (
+        "mail",
+        0,
+        False,
+        None,
+    )
 
 
 async def test_statistics_follow_every_way_out_of_history(world: World) -> None:
@@ -116,15 +150,17 @@ async def test_every_transition_adds_its_execution_to_the_rollups(world: World) 
     await world.enqueue_many(7)
     fences = [claimed.fence for claimed in await world.claim(await world.worker())]
     endings = [
-        Succeed(),
-        Succeed(),
-        Fail(ERROR, "no"),
-        Cancel("no"),
-        Retry(5.0, ERROR),
-        HandBack("stop"),
-        DeadLetter(dead.id, ERROR, "x"),
+        ToSucceeded(),
+        ToSucceeded(),
+        ToFailed(ERROR, "no"),
+        ToCancelled("no"),
+        ToRetry(5.0, ERROR),
+        ToHandBack("stop"),
+        ToDeadLetter(dead.id, ERROR, "x"),
     ]
-    await world.engine.finish([Finish(fence, ending, 1.0) for fence, ending in zip(fences, endings, strict=True)])
+    await world.engine.finish(
+        [Finish(fence, ending, 1.0) for fence, ending in zip(fences, endings, strict=True)]
+    )
     counts = sorted((await world.probe.rollups()).values())
     assert counts == [1, 1, 1, 2, 2]
     folded = await world.probe.rollups()

@@ -9,25 +9,31 @@ from taskforge.domain.audit import Note
 from taskforge.domain.errors import NotFound
 from taskforge.domain.tenancy import Quota
 from taskforge.settings import Settings
-from taskforge.storage.directory import Directory
+from taskforge.storage.records.kinds import RecordKinds
 from taskforge.wiring import make_engine
 
 NOTE = Note("test", "test", 1)
 
 
 async def _store(request: pytest.FixtureRequest, kind: str, tmp_path: Path) -> str:
-    url: str = f"sqlite:///{tmp_path}/home.db" if kind == "sqlite" else request.getfixturevalue("postgres_url")
+    url: str = (
+        f"sqlite:///{tmp_path}/home.db"
+        if kind == "sqlite"
+        else request.getfixturevalue("postgres_url")
+    )
     return url
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-async def test_an_app_works_in_the_project_it_names(request: pytest.FixtureRequest, kind: str, tmp_path: Path) -> None:
+async def test_an_app_works_in_the_project_it_names(
+    request: pytest.FixtureRequest, kind: str, tmp_path: Path
+) -> None:
     url, schema = await _store(request, kind, tmp_path), "home"
     engine = make_engine(Settings(url=url, schema=schema))
     await engine.open()
-    directory = Directory(engine)  # type: ignore[arg-type]
-    mail = await directory.create_project(1, "mail", Quota(), NOTE)
-    acme = await directory.create_organization("acme", NOTE)
+    records = RecordKinds(engine)
+    mail = await records.projects.create(1, "mail", Quota(), NOTE)
+    acme = await records.organizations.create("acme", NOTE)
     assert engine.home == 1
     joined = "&" if "?" in url else "?"
     by_url = TaskForge(f"{url}{joined}project=mail", schema=schema)
@@ -42,7 +48,7 @@ async def test_an_app_works_in_the_project_it_names(request: pytest.FixtureReque
             assert (await handle.job()).project == (await forge.engine()).home
     assert [one.project for one in await engine.queues([mail.number])] == [mail.number]
     assert await engine.queues([1]) == []
-    [elsewhere] = [one for one in await directory.projects() if one.organization == acme.number]
+    [elsewhere] = [one for one in await records.projects.all() if one.organization == acme.number]
     assert len(await engine.queues([elsewhere.number])) == 1
     with pytest.raises(NotFound, match="did you mean 'mail'"):
         await make_engine(Settings(url=url, schema=schema, project="mial")).open()

@@ -7,8 +7,8 @@ import pytest
 from taskforge.domain.errors import Invalid, NotFound, QueuePaused
 from taskforge.domain.ids import IdMint, fence_of, is_job_id
 from taskforge.domain.job import Inserted, JobStatus, NewJob, new_job
-from taskforge.storage.engine import Engine
-from tests.engine.world import Clock, World, refusal
+from taskforge.ports.engine import Engine
+from tests.support.world import Clock, World, refusal
 
 MILLISECOND = timedelta(milliseconds=1)
 
@@ -19,13 +19,32 @@ async def test_a_job_is_stored_as_asked_with_defaults_for_the_rest(world: World)
     job = await world.job(job_id)
     assert (job.id, job.project, job.queue, job.job_type) == (job_id, 1, "default", "work")
     assert job.queue_id == (await world.engine.queues([1]))[0].id
-    assert (job.status, job.priority, job.attempt_count, job.max_attempts) == (JobStatus.PENDING, 0, 0, 3)
+    assert (job.status, job.priority, job.attempt_count, job.max_attempts) == (
+        JobStatus.PENDING,
+        0,
+        0,
+        3,
+    )
     assert (job.epoch, job.crash_count, job.cancel_requested) == (0, 0, False)
     assert bytes(job.payload or b"") == '{"b":1,"a":[1.5,null,"é"]}'.encode()
     assert world.clock.now() - job.created_at < MILLISECOND
-    unset = (job.scheduled_for, job.timeout_at, job.expires_at, job.started_at, job.completed_at, job.result, job.error)
+    unset = (
+        job.scheduled_for,
+        job.timeout_at,
+        job.expires_at,
+        job.started_at,
+        job.completed_at,
+        job.result,
+        job.error,
+    )
     assert unset == (None,) * 7
-    assert (job.tags, job.requires, job.unique_key, job.origin_queue, job.worker) == ((), "", None, None, None)
+    assert (job.tags, job.requires, job.unique_key, job.origin_queue, job.worker) == (
+        (),
+        "",
+        None,
+        None,
+        None,
+    )
     assert await world.place_of(job_id) == "ready"
 
 
@@ -47,9 +66,19 @@ async def test_every_option_comes_back(world: World) -> None:
             trace="00-abc",
         )
     )
-    assert (job.priority, job.max_attempts, job.timeout_at, job.expires_at) == (7, 9, deadline, world.clock.after(60))
+    assert (job.priority, job.max_attempts, job.timeout_at, job.expires_at) == (
+        7,
+        9,
+        deadline,
+        world.clock.after(60),
+    )
     assert (job.timeout_seconds, set(job.tags), job.requires) == (12.5, {"a", "b"}, '{"gpu":true}')
-    assert (job.unique_key, job.idempotency_key, job.fairness_key, job.trace) == ("u", "i", "f", "00-abc")
+    assert (job.unique_key, job.idempotency_key, job.fairness_key, job.trace) == (
+        "u",
+        "i",
+        "f",
+        "00-abc",
+    )
 
 
 async def test_no_jobs_is_no_work(world: World) -> None:
@@ -76,7 +105,14 @@ async def test_a_refused_job_does_not_harm_the_others(world: World) -> None:
         new_job("small", "work", "x" * 8),
         new_job("nowhere near", "work", 6),
     )
-    assert [isinstance(answer, Inserted) for answer in answers] == [True, False, False, False, True, False]
+    assert [isinstance(answer, Inserted) for answer in answers] == [
+        True,
+        False,
+        False,
+        False,
+        True,
+        False,
+    ]
     unknown = refusal(answers[1], NotFound)
     assert (unknown.kind, unknown.name, unknown.nearest) == ("queue", "defualt", "default")
     assert refusal(answers[2], QueuePaused).queue == "resting"
@@ -96,7 +132,9 @@ async def test_a_paused_queue_may_accept_jobs(world: World) -> None:
     assert await world.status(await world.enqueue("gathering")) is JobStatus.PENDING
 
 
-async def test_a_pause_by_another_process_holds_for_the_next_insert(world: World, other: Engine) -> None:
+async def test_a_pause_by_another_process_holds_for_the_next_insert(
+    world: World, other: Engine
+) -> None:
     [queue] = await world.engine.queues([1])
     await world.enqueue()
     await World(world.store, other, world.clock).pause(queue)
@@ -105,7 +143,9 @@ async def test_a_pause_by_another_process_holds_for_the_next_insert(world: World
     await world.enqueue()
 
 
-async def test_a_queue_made_by_another_process_takes_jobs_at_once(world: World, other: Engine) -> None:
+async def test_a_queue_made_by_another_process_takes_jobs_at_once(
+    world: World, other: Engine
+) -> None:
     refusal((await world.insert(new_job("fresh", "work")))[0], NotFound)
     await World(world.store, other, world.clock).queue("fresh")
     await world.enqueue("fresh")
@@ -136,9 +176,13 @@ async def test_a_time_that_has_come_is_now(world: World) -> None:
 async def test_one_batch_may_hold_both_and_several_queues(world: World) -> None:
     await world.queue("second")
     answers = await world.insert(
-        new_job("default", "a"), new_job("second", "b", at=5), new_job("default", "c", priority=3, tags=["x"])
+        new_job("default", "a"),
+        new_job("second", "b", at=5),
+        new_job("default", "c", priority=3, tags=["x"]),
     )
-    jobs = await world.engine.get([1], [answer.job for answer in answers if isinstance(answer, Inserted)])
+    jobs = await world.engine.get(
+        [1], [answer.job for answer in answers if isinstance(answer, Inserted)]
+    )
     assert [(job.queue, job.job_type, job.status, job.priority) for job in jobs] == [
         ("default", "a", JobStatus.PENDING, 0),
         ("second", "b", JobStatus.SCHEDULED, 0),
@@ -171,16 +215,18 @@ async def test_an_id_is_remembered_while_the_job_runs_and_after_it_ended(world: 
     worker = await world.worker()
     await world.claim_one(worker)
     assert await world.insert(with_id(identifier)) == [Inserted(identifier, existed=True)]
-    from taskforge.domain.outcome import Succeed
+    from taskforge.domain.outcome import ToSucceeded
 
-    assert await world.finish(fence_of(identifier, 1), Succeed()) == []
+    assert await world.finish(fence_of(identifier, 1), ToSucceeded()) == []
     assert await world.insert(with_id(identifier)) == [Inserted(identifier, existed=True)]
     assert await world.status(identifier) is JobStatus.SUCCEEDED
 
 
 async def test_an_id_twice_in_one_batch_is_one_job(world: World) -> None:
     identifier = some_id(world.clock)
-    answers = await world.insert(with_id(identifier, b"1"), with_id(identifier, b"2"), new_job("default", "work"))
+    answers = await world.insert(
+        with_id(identifier, b"1"), with_id(identifier, b"2"), new_job("default", "work")
+    )
     assert answers[:2] == [Inserted(identifier), Inserted(identifier, existed=True)]
     assert isinstance(answers[2], Inserted)
     assert bytes((await world.job(identifier)).payload or b"") == b"1"

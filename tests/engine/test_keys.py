@@ -3,19 +3,38 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from taskforge.domain.changes import CancelJob, DeleteJob, EditJob, RetryJob
-from taskforge.domain.errors import Conflict, Invalid, KeyTaken, NotFound, QueuePaused, TaskForgeError
+from taskforge.domain.errors import (
+    Conflict,
+    Invalid,
+    KeyTaken,
+    NotFound,
+    QueuePaused,
+    TaskForgeError,
+)
 from taskforge.domain.ids import IdMint
 from taskforge.domain.job import Inserted, JobStatus, NewJob, new_job
-from taskforge.domain.outcome import Cancel, DeadLetter, Fail, HandBack, Retry, Skip, Snooze, Succeed, Transition
+from taskforge.domain.outcome import (
+    ToCancelled,
+    ToDeadLetter,
+    ToFailed,
+    ToHandBack,
+    ToRetry,
+    ToSkipped,
+    ToSnoozed,
+    ToSucceeded,
+    Transition,
+)
 from taskforge.domain.queue import DeleteQueue, Queue, QueueSettings
-from tests.engine.world import ERROR, World, refusal
+from tests.support.world import ERROR, World, refusal
 
 # --- Idempotency: for a time, whatever becomes of the job ---
 
 
 async def test_the_same_key_and_body_answer_with_the_first_job(world: World) -> None:
     first = await world.enqueue(payload=1, idempotency_key="k")
-    assert await world.insert(new_job("default", "work", 1, idempotency_key="k")) == [Inserted(first, existed=True)]
+    assert await world.insert(new_job("default", "work", 1, idempotency_key="k")) == [
+        Inserted(first, existed=True)
+    ]
     assert await world.probe.count("jobs") == 1
 
 
@@ -31,7 +50,7 @@ async def test_the_key_outlives_the_job_but_not_its_time(world: World) -> None:
     first, fence = await world.running(idempotency_key="k", idempotency_seconds=100)
     body = await world.job(first)
     again = new_job("default", body.job_type, idempotency_key="k", idempotency_seconds=100)
-    await world.finish(fence, Succeed())
+    await world.finish(fence, ToSucceeded())
     world.clock.advance(99)
     assert await world.insert(again) == [Inserted(first, existed=True)]
     world.clock.advance(2)
@@ -61,7 +80,9 @@ async def remove(world: World, queue: Queue) -> None:
     await world.engine.change_queue(1, DeleteQueue(queue=queue.id))
 
 
-@pytest.mark.parametrize(("shut", "error"), [(pause, QueuePaused), (allow_less, Invalid), (remove, NotFound)])
+@pytest.mark.parametrize(
+    ("shut", "error"), [(pause, QueuePaused), (allow_less, Invalid), (remove, NotFound)]
+)
 async def test_a_repetition_is_answered_whatever_the_queue_says_to_new_jobs(
     world: World, shut: Callable[[World, Queue], Awaitable[None]], error: type[TaskForgeError]
 ) -> None:
@@ -99,7 +120,9 @@ async def test_keys_belong_to_their_project(world: World) -> None:
     assert first != await world.enqueue(payload=2, project=second, **options)
 
 
-@pytest.mark.parametrize(("shut", "error"), [(pause, QueuePaused), (allow_less, Invalid), (remove, NotFound)])
+@pytest.mark.parametrize(
+    ("shut", "error"), [(pause, QueuePaused), (allow_less, Invalid), (remove, NotFound)]
+)
 async def test_another_projects_key_says_nothing_about_a_job_that_is_refused(
     world: World, shut: Callable[[World, Queue], Awaitable[None]], error: type[TaskForgeError]
 ) -> None:
@@ -113,7 +136,7 @@ async def test_another_projects_key_says_nothing_about_a_job_that_is_refused(
 
 async def test_a_deleted_jobs_keys_are_free(world: World) -> None:
     job, fence = await world.running(idempotency_key="k")
-    await world.finish(fence, Succeed())
+    await world.finish(fence, ToSucceeded())
     await world.change(job, DeleteJob())
     assert await world.enqueue(payload="other", idempotency_key="k") != job
 
@@ -122,14 +145,16 @@ async def test_a_deleted_jobs_keys_are_free(world: World) -> None:
 
 
 @pytest.mark.parametrize("status", [JobStatus.PENDING, JobStatus.SCHEDULED, JobStatus.PROCESSING])
-async def test_a_unique_key_is_held_while_the_job_is_unfinished(world: World, status: JobStatus) -> None:
+async def test_a_unique_key_is_held_while_the_job_is_unfinished(
+    world: World, status: JobStatus
+) -> None:
     holder = await world.bring(status, unique_key="u")
     [answer] = await world.insert(new_job("default", "quite different", "body", unique_key="u"))
     assert answer == Inserted(holder, existed=True)
     assert await world.probe.count("jobs") == 1
 
 
-@pytest.mark.parametrize("ending", [Succeed(), Fail(ERROR, "no"), Cancel("no")])
+@pytest.mark.parametrize("ending", [ToSucceeded(), ToFailed(ERROR, "no"), ToCancelled("no")])
 async def test_every_ending_releases_it(world: World, ending: Transition) -> None:
     _, fence = await world.running(unique_key="u")
     await world.finish(fence, ending)
@@ -137,18 +162,27 @@ async def test_every_ending_releases_it(world: World, ending: Transition) -> Non
 
 
 @pytest.mark.parametrize(
-    "transition", [Retry(5.0, ERROR), Retry(0.0, ERROR), Snooze(5.0, "later"), HandBack("stop"), Skip("not mine")]
+    "transition",
+    [
+        ToRetry(5.0, ERROR),
+        ToRetry(0.0, ERROR),
+        ToSnoozed(5.0, "later"),
+        ToHandBack("stop"),
+        ToSkipped("not mine"),
+    ],
 )
 async def test_a_job_that_lives_on_keeps_it(world: World, transition: Transition) -> None:
     job, fence = await world.running(unique_key="u")
     assert await world.finish(fence, transition) == []
-    assert await world.insert(new_job("default", "work", unique_key="u")) == [Inserted(job, existed=True)]
+    assert await world.insert(new_job("default", "work", unique_key="u")) == [
+        Inserted(job, existed=True)
+    ]
 
 
 async def test_a_dead_letter_releases_it(world: World) -> None:
     dead = await world.queue("dead")
     job, fence = await world.running(unique_key="u")
-    await world.finish(fence, DeadLetter(dead.id, ERROR, "no attempts left"))
+    await world.finish(fence, ToDeadLetter(dead.id, ERROR, "no attempts left"))
     assert await world.enqueue(unique_key="u") != job
 
 
@@ -165,13 +199,17 @@ async def test_an_edit_keeps_it(world: World) -> None:
     job = await world.enqueue(unique_key="u")
     await world.change(job, EditJob(at=60.0))
     await world.change(job, EditJob(priority=4))
-    assert await world.insert(new_job("default", "work", unique_key="u")) == [Inserted(job, existed=True)]
+    assert await world.insert(new_job("default", "work", unique_key="u")) == [
+        Inserted(job, existed=True)
+    ]
 
 
 async def test_a_retried_job_takes_its_key_again(world: World) -> None:
     job = await world.bring(JobStatus.FAILED, unique_key="u")
     await world.change(job, RetryJob())
-    assert await world.insert(new_job("default", "work", unique_key="u")) == [Inserted(job, existed=True)]
+    assert await world.insert(new_job("default", "work", unique_key="u")) == [
+        Inserted(job, existed=True)
+    ]
 
 
 async def test_a_retry_is_refused_while_another_job_holds_the_key(world: World) -> None:
@@ -218,7 +256,8 @@ async def test_idempotency_is_asked_first(world: World) -> None:
 
 
 async def test_the_idempotency_key_of_a_job_turned_away_stands_for_the_holder(world: World) -> None:
-    """The same request gets the same answer for as long as its key lasts, though the holder has ended by then."""
+    """The same request gets the same answer for as long as its key lasts, though the holder has
+    ended by then."""
     holder = await world.enqueue(payload=1, unique_key="u")
     turned_away = new_job("default", "work", 2, unique_key="u", idempotency_key="i")
     assert await world.insert(turned_away) == [Inserted(holder, existed=True)]
@@ -235,14 +274,23 @@ async def test_an_answer_never_names_a_job_that_was_turned_away(world: World) ->
 
 
 @pytest.mark.parametrize("status", [JobStatus.PENDING, JobStatus.PROCESSING, JobStatus.FAILED])
-async def test_a_repeated_insert_takes_no_key_that_its_job_no_longer_holds(world: World, status: JobStatus) -> None:
+async def test_a_repeated_insert_takes_no_key_that_its_job_no_longer_holds(
+    world: World, status: JobStatus
+) -> None:
     identifier = IdMint(lambda: int(world.clock.now().timestamp() * 1000))()
-    job = NewJob(queue="default", job_type="work", payload=b"1", id=identifier, unique_key="u", idempotency_key="i")
+    job = NewJob(
+        queue="default",
+        job_type="work",
+        payload=b"1",
+        id=identifier,
+        unique_key="u",
+        idempotency_key="i",
+    )
     assert await world.insert(job) == [Inserted(identifier)]
     if status is not JobStatus.PENDING:
         claimed = await world.claim_one(await world.worker())
         if status is JobStatus.FAILED:
-            await world.finish(claimed.fence, Fail(ERROR, "no"))
+            await world.finish(claimed.fence, ToFailed(ERROR, "no"))
     assert await world.insert(job) == [Inserted(identifier, existed=True)]
     world.clock.advance(2 * 86_400)
     assert await world.insert(job) == [Inserted(identifier, existed=True)]
@@ -253,5 +301,8 @@ async def test_a_repeated_insert_takes_no_key_that_its_job_no_longer_holds(world
 
 
 async def test_keys_may_be_as_long_as_allowed_and_look_alike(world: World) -> None:
-    jobs = {await world.enqueue(unique_key=key) for key in ("k" * 255, "k" * 254, "K" * 255, "k ", "k", "ключ")}
+    jobs = {
+        await world.enqueue(unique_key=key)
+        for key in ("k" * 255, "k" * 254, "K" * 255, "k ", "k", "ключ")
+    }
     assert len(jobs) == 6

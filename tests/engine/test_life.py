@@ -7,10 +7,10 @@ import pytest
 
 from taskforge.domain.changes import CancelJob, RetryJob
 from taskforge.domain.errors import StoreUnavailable, StoreUnsuitable
-from taskforge.domain.outcome import HandBack, Retry
-from taskforge.storage.engine import Engine
-from tests.engine.stores import Store
-from tests.engine.world import ERROR, Clock, World
+from taskforge.domain.outcome import ToHandBack, ToRetry
+from taskforge.ports.engine import Engine
+from tests.support.stores import Store
+from tests.support.world import ERROR, Clock, World
 
 
 async def test_several_processes_may_open_a_new_store_at_once(store: Store, clock: Clock) -> None:
@@ -42,7 +42,9 @@ async def test_without_migrating_an_empty_store_is_unsuitable(store: Store, cloc
     await store.open(clock)
 
 
-async def test_a_closed_engine_is_unavailable_and_may_be_closed_twice(store: Store, clock: Clock) -> None:
+async def test_a_closed_engine_is_unavailable_and_may_be_closed_twice(
+    store: Store, clock: Clock
+) -> None:
     engine = await store.open(clock)
     await engine.close()
     await engine.close()
@@ -69,7 +71,8 @@ async def test_without_one_the_stores_own_clock_rules(store: Store) -> None:
 
 
 async def test_a_store_put_back_to_an_earlier_state_is_served(world: World) -> None:
-    """After a failover or a restore the catalog's version may be lower than what this process remembers."""
+    """After a failover or a restore the catalog's version may be lower than what this process
+    remembers."""
     first = await world.enqueue()
     worker = await world.worker()
     await world.probe.turn_catalog_back()
@@ -102,7 +105,9 @@ class Bell:
             self._rung.clear()
 
 
-async def test_work_that_appears_is_hinted_at_here_and_elsewhere(world: World, other: Engine) -> None:
+async def test_work_that_appears_is_hinted_at_here_and_elsewhere(
+    world: World, other: Engine
+) -> None:
     [queue] = await world.engine.queues([1])
     bells = Bell(world.engine), Bell(other)
 
@@ -117,10 +122,10 @@ async def test_work_that_appears_is_hinted_at_here_and_elsewhere(world: World, o
     await expect()
     worker = await world.worker()
     claimed = await world.claim_one(worker)
-    await world.finish(claimed.fence, HandBack("stop"))
+    await world.finish(claimed.fence, ToHandBack("stop"))
     await expect()
     claimed = await world.claim_one(worker)
-    await world.finish(claimed.fence, Retry(0.0, ERROR))
+    await world.finish(claimed.fence, ToRetry(0.0, ERROR))
     await expect()
     await world.enqueue(at=10)
     world.clock.advance(11)

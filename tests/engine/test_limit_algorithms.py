@@ -9,19 +9,32 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from taskforge.domain.claim import Claim
 from taskforge.domain.job import Claimed
 from taskforge.domain.limiter import BucketState
-from taskforge.domain.outcome import Cancel, DeadLetter, Fail, Finish, HandBack, Retry, Snooze, Succeed, Transition
+from taskforge.domain.outcome import (
+    Finish,
+    ToCancelled,
+    ToDeadLetter,
+    ToFailed,
+    ToHandBack,
+    ToRetry,
+    ToSnoozed,
+    ToSucceeded,
+    Transition,
+)
 from taskforge.domain.queue import ALGORITHMS, QueueSettings
-from taskforge.storage.engine import Claim, Engine
-from tests.engine.stores import Store
-from tests.engine.world import ERROR, World
+from taskforge.ports.engine import Engine
+from tests.support.stores import Store
+from tests.support.world import ERROR, World
 
 COLUMNS = "tokens, refreshed_at, rate, judged_at, behind"
 
 
 async def kept(world: World) -> BucketState:
-    [(tokens, at, rate, judged_at, behind)] = await world.probe.rows(f"select {COLUMNS} from gates where tokens is not null")
+    [(tokens, at, rate, judged_at, behind)] = await world.probe.rows(
+        f"select {COLUMNS} from gates where tokens is not null"
+    )
     return BucketState(tokens, at, rate, judged_at, bool(behind))
 
 
@@ -32,7 +45,9 @@ async def end(world: World, claimed: list[Claimed], transition: Transition) -> N
 # --- Fixed rate ---
 
 
-async def test_fixed_rate_starts_one_at_a_time_however_late_the_claim(world: World, other: Engine) -> None:
+async def test_fixed_rate_starts_one_at_a_time_however_late_the_claim(
+    world: World, other: Engine
+) -> None:
     await world.queue("paced", rate_limit=60, rate_limit_algorithm="fixed_rate")
     await world.enqueue_many(20, "paced")
     worker = await world.worker()
@@ -50,8 +65,12 @@ async def test_fixed_rate_starts_one_at_a_time_however_late_the_claim(world: Wor
 # --- Leaky bucket ---
 
 
-async def test_a_leaky_bucket_makes_up_for_late_claims_while_jobs_wait(world: World, other: Engine) -> None:
-    await world.queue("shaped", rate_limit=60, rate_limit_burst=5, rate_limit_algorithm="leaky_bucket")
+async def test_a_leaky_bucket_makes_up_for_late_claims_while_jobs_wait(
+    world: World, other: Engine
+) -> None:
+    await world.queue(
+        "shaped", rate_limit=60, rate_limit_burst=5, rate_limit_algorithm="leaky_bucket"
+    )
     await world.enqueue_many(30, "shaped")
     worker = await world.worker()
     assert len(await world.claim(worker)) == 1
@@ -62,7 +81,9 @@ async def test_a_leaky_bucket_makes_up_for_late_claims_while_jobs_wait(world: Wo
 
 
 async def test_a_leaky_bucket_gathers_nothing_while_its_queue_is_empty(world: World) -> None:
-    await world.queue("shaped", rate_limit=60, rate_limit_burst=5, rate_limit_algorithm="leaky_bucket")
+    await world.queue(
+        "shaped", rate_limit=60, rate_limit_burst=5, rate_limit_algorithm="leaky_bucket"
+    )
     worker = await world.worker()
     await world.enqueue_many(2, "shaped")
     assert len(await world.claim(worker)) == 1
@@ -75,7 +96,9 @@ async def test_a_leaky_bucket_gathers_nothing_while_its_queue_is_empty(world: Wo
 
 
 async def test_an_empty_queue_is_noticed_by_a_claim_that_finds_nothing(world: World) -> None:
-    await world.queue("shaped", rate_limit=60, rate_limit_burst=5, rate_limit_algorithm="leaky_bucket")
+    await world.queue(
+        "shaped", rate_limit=60, rate_limit_burst=5, rate_limit_algorithm="leaky_bucket"
+    )
     worker = await world.worker()
     await world.enqueue("shaped")
     assert len(await world.claim(worker)) == 1
@@ -89,7 +112,9 @@ async def test_an_empty_queue_is_noticed_by_a_claim_that_finds_nothing(world: Wo
 
 
 async def test_a_full_claim_does_not_mean_that_nothing_waits(world: World) -> None:
-    await world.queue("shaped", rate_limit=60, rate_limit_burst=5, rate_limit_algorithm="leaky_bucket")
+    await world.queue(
+        "shaped", rate_limit=60, rate_limit_burst=5, rate_limit_algorithm="leaky_bucket"
+    )
     worker = await world.worker()
     await world.enqueue_many(30, "shaped")
     assert len(await world.claim(worker)) == 1
@@ -112,21 +137,27 @@ async def rates(world: World, worker: Any, ending: Transition, seconds: int) -> 
     return seen
 
 
-async def test_adaptive_falls_when_executions_fail_and_climbs_when_they_succeed(world: World) -> None:
+async def test_adaptive_falls_when_executions_fail_and_climbs_when_they_succeed(
+    world: World,
+) -> None:
     await world.queue("learning", rate_limit=6_000, rate_limit_algorithm="adaptive")
     await world.enqueue_many(900, "learning")
     worker = await world.worker()
-    assert await rates(world, worker, Fail(ERROR, "no luck"), 3) == [50.0, 25.0, 12.5]
+    assert await rates(world, worker, ToFailed(ERROR, "no luck"), 3) == [50.0, 25.0, 12.5]
     # What failed in the last second is heard first; then it climbs by a twentieth of the limit.
-    assert (await rates(world, worker, Succeed(), 4))[1:] == pytest.approx([11.25, 16.25, 21.25], abs=6)
+    assert (await rates(world, worker, ToSucceeded(), 4))[1:] == pytest.approx(
+        [11.25, 16.25, 21.25], abs=6
+    )
 
 
 async def test_adaptive_lets_through_no_more_than_it_learned(world: World, other: Engine) -> None:
-    await world.queue("learning", rate_limit=6_000, rate_limit_burst=1, rate_limit_algorithm="adaptive")
+    await world.queue(
+        "learning", rate_limit=6_000, rate_limit_burst=1, rate_limit_algorithm="adaptive"
+    )
     await world.enqueue_many(50, "learning")
     worker = await world.worker()
     for _ in range(3):
-        await end(world, await world.claim(worker, 1), Fail(ERROR, "no luck"))
+        await end(world, await world.claim(worker, 1), ToFailed(ERROR, "no luck"))
         world.clock.advance(1)
     assert len(await world.claim(worker, 1)) == 1
     assert (await kept(world)).rate == 12.5
@@ -139,17 +170,21 @@ async def test_adaptive_lets_through_no_more_than_it_learned(world: World, other
 @pytest.mark.parametrize(
     ("transition", "rate"),
     [
-        (Succeed(), 100.0),
-        (Fail(ERROR, "no luck"), 50.0),
-        (Retry(1.0, ERROR), 50.0),
-        (Retry(0.0, ERROR), 50.0),
-        (Cancel("not wanted"), 100.0),
-        (Snooze(1.0, "later"), 100.0),
-        (HandBack("stop"), 100.0),
+        (ToSucceeded(), 100.0),
+        (ToFailed(ERROR, "no luck"), 50.0),
+        (ToRetry(1.0, ERROR), 50.0),
+        (ToRetry(0.0, ERROR), 50.0),
+        (ToCancelled("not wanted"), 100.0),
+        (ToSnoozed(1.0, "later"), 100.0),
+        (ToHandBack("stop"), 100.0),
     ],
 )
-async def test_only_failures_slow_an_adaptive_queue_down(world: World, transition: Transition, rate: float) -> None:
-    await world.queue("learning", rate_limit=6_000, rate_limit_burst=1, rate_limit_algorithm="adaptive")
+async def test_only_failures_slow_an_adaptive_queue_down(
+    world: World, transition: Transition, rate: float
+) -> None:
+    await world.queue(
+        "learning", rate_limit=6_000, rate_limit_burst=1, rate_limit_algorithm="adaptive"
+    )
     await world.enqueue_many(20, "learning")
     worker = await world.worker()
     await end(world, await world.claim(worker, 1), transition)
@@ -160,17 +195,23 @@ async def test_only_failures_slow_an_adaptive_queue_down(world: World, transitio
 
 async def test_a_dead_letter_is_a_failure_of_the_queue_it_leaves(world: World) -> None:
     grave = await world.queue("grave", rate_limit=6_000, rate_limit_algorithm="adaptive")
-    await world.queue("learning", rate_limit=6_000, rate_limit_algorithm="adaptive", dead_letter_queue_id=grave.id)
+    await world.queue(
+        "learning", rate_limit=6_000, rate_limit_algorithm="adaptive", dead_letter_queue_id=grave.id
+    )
     await world.enqueue_many(2, "learning")
     worker = await world.worker()
-    await end(world, await world.claim(worker, 1), DeadLetter(grave.id, ERROR, "no attempts left"))
+    await end(
+        world, await world.claim(worker, 1), ToDeadLetter(grave.id, ERROR, "no attempts left")
+    )
     world.clock.advance(1)
     assert len(await world.claim(worker, 1)) == 1
     assert (await kept(world)).rate == 50.0
 
 
 async def test_a_rescued_job_counts_as_failed(world: World) -> None:
-    await world.queue("learning", rate_limit=6_000, rate_limit_burst=1, rate_limit_algorithm="adaptive")
+    await world.queue(
+        "learning", rate_limit=6_000, rate_limit_burst=1, rate_limit_algorithm="adaptive"
+    )
     await world.enqueue_many(2, "learning")
     worker = await world.worker()
     await world.claim_one(worker)
@@ -182,15 +223,17 @@ async def test_a_rescued_job_counts_as_failed(world: World) -> None:
     assert (await kept(world)).rate == 50.0
 
 
-async def test_what_was_learned_from_is_removed_and_other_queues_leave_nothing(world: World) -> None:
+async def test_what_was_learned_from_is_removed_and_other_queues_leave_nothing(
+    world: World,
+) -> None:
     await world.queue("learning", rate_limit=60_000, rate_limit_algorithm="adaptive")
     await world.queue("narrow", max_concurrent_jobs=5, rate_limit=60_000)
     for queue in ("learning", "narrow", "default"):
         await world.enqueue_many(4, queue)
     worker = await world.worker()
     claimed = await world.claim(worker, 12)
-    await end(world, claimed[:6], Succeed())
-    await end(world, claimed[6:], Retry(0.0, ERROR))
+    await end(world, claimed[:6], ToSucceeded())
+    await end(world, claimed[6:], ToRetry(0.0, ERROR))
     [(good, bad)] = await world.probe.rows("select sum(good), sum(bad) from gate_deltas")
     assert good + bad == 4
     world.clock.advance(1)
@@ -202,7 +245,9 @@ async def test_what_was_learned_from_is_removed_and_other_queues_leave_nothing(w
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-async def test_claims_of_many_processes_together_keep_to_the_rate(world: World, store: Store, algorithm: str) -> None:
+async def test_claims_of_many_processes_together_keep_to_the_rate(
+    world: World, store: Store, algorithm: str
+) -> None:
     await world.queue("metered", rate_limit=600, rate_limit_algorithm=algorithm)
     await world.enqueue_many(200, "metered")
     worker = await world.worker()
@@ -210,7 +255,9 @@ async def test_claims_of_many_processes_together_keep_to_the_rate(world: World, 
     burst = 1 if algorithm == "fixed_rate" else 10
     total = 0
     for step in range(8):
-        rounds = await asyncio.gather(*(engine.claim(Claim(worker.incarnation, 7)) for engine in engines))
+        rounds = await asyncio.gather(
+            *(engine.claim(Claim(worker.incarnation, 7)) for engine in engines)
+        )
         total += sum(len(claimed) for claimed in rounds)
         assert total <= burst + 10 * 0.25 * step + 1e-6
         world.clock.advance(0.25)
@@ -223,14 +270,18 @@ async def test_an_algorithm_may_be_changed_and_what_was_spent_stays_spent(world:
     worker = await world.worker()
     assert len(await world.claim(worker)) == 3
     for algorithm in (*ALGORITHMS[1:], ALGORITHMS[0]):
-        await world.update(queue, settings=QueueSettings.parse({"rate_limit": 60, "rate_limit_algorithm": algorithm}))
+        await world.update(
+            queue,
+            settings=QueueSettings.parse({"rate_limit": 60, "rate_limit_algorithm": algorithm}),
+        )
         assert await world.claim(worker) == []
         world.clock.advance(1)
         assert len(await world.claim(worker)) == 1
 
 
 async def test_a_process_that_was_held_back_looks_again_by_itself(store: Store) -> None:
-    """By the real clock: the worker is woken when the rate lets the next job through, long before its poll."""
+    """By the real clock: the worker is woken when the rate lets the next job through, long before
+    its poll."""
     engine = await store.open(None)
     world = World(store, engine, None)  # type: ignore[arg-type]
     await world.queue("paced", rate_limit=600, rate_limit_algorithm="fixed_rate")
@@ -249,22 +300,32 @@ async def test_a_process_that_was_held_back_looks_again_by_itself(store: Store) 
     stop()
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     algorithm=st.sampled_from(ALGORITHMS),
-    steps=st.lists(st.tuples(st.floats(0, 3), st.integers(1, 9), st.integers(0, 4), st.booleans()), min_size=1, max_size=12),
+    steps=st.lists(
+        st.tuples(st.floats(0, 3), st.integers(1, 9), st.integers(0, 4), st.booleans()),
+        min_size=1,
+        max_size=12,
+    ),
 )
 def test_no_window_sees_more_than_rate_times_length_plus_burst(
-    tmp_path_factory: pytest.TempPathFactory, algorithm: str, steps: list[tuple[float, int, int, bool]]
+    tmp_path_factory: pytest.TempPathFactory,
+    algorithm: str,
+    steps: list[tuple[float, int, int, bool]],
 ) -> None:
-    """The domain's bound through the store, with jobs that come, fail and run out in between. On the quick engine: the step is the
-    same on both."""
+    """The domain's bound through the store, with jobs that come, fail and run out in between. On
+    the quick engine: the step is the same on both."""
     asyncio.run(_walk(tmp_path_factory, algorithm, steps))
 
 
-async def _walk(paths: pytest.TempPathFactory, algorithm: str, steps: list[tuple[float, int, int, bool]]) -> None:
-    from tests.engine.stores import SqliteStore
-    from tests.engine.world import Clock
+async def _walk(
+    paths: pytest.TempPathFactory, algorithm: str, steps: list[tuple[float, int, int, bool]]
+) -> None:
+    from tests.support.stores import SqliteStore
+    from tests.support.world import Clock
 
     store, clock = SqliteStore(paths.mktemp("store")), Clock()
     try:
@@ -277,11 +338,14 @@ async def _walk(paths: pytest.TempPathFactory, algorithm: str, steps: list[tuple
             await world.enqueue_many(added, "metered") if added else None
             claimed = await world.claim(worker, limit)
             passed.append((clock.now(), len(claimed)))
-            await end(world, claimed, Fail(ERROR, "no luck") if failing else Succeed())
+            await end(world, claimed, ToFailed(ERROR, "no luck") if failing else ToSucceeded())
         for first in range(len(passed)):
             total = 0
             for moment, count in passed[first:]:
                 total += count
-                assert total <= burst + 2.0 * ((moment - passed[first][0]) / timedelta(seconds=1)) + 1e-3
+                assert (
+                    total
+                    <= burst + 2.0 * ((moment - passed[first][0]) / timedelta(seconds=1)) + 1e-3
+                )
     finally:
         await store.close()

@@ -1,8 +1,9 @@
 import pytest
 
-from taskforge.domain.outcome import Finish, HandBack, Retry, Succeed
-from taskforge.storage.engine import Claim, Engine
-from tests.engine.world import ERROR, World
+from taskforge.domain.claim import Claim
+from taskforge.domain.outcome import Finish, ToHandBack, ToRetry, ToSucceeded
+from taskforge.ports.engine import Engine
+from tests.support.world import ERROR, World
 
 
 async def test_no_more_run_at_once_than_the_queue_allows(world: World, other: Engine) -> None:
@@ -14,13 +15,17 @@ async def test_no_more_run_at_once_than_the_queue_allows(world: World, other: En
     assert (len(first), len(second)) == (2, 1)
     assert await world.claim(worker) == []
     assert await other.claim(Claim(worker.incarnation, 10)) == []
-    await world.finish(first[0].fence, Succeed())
+    await world.finish(first[0].fence, ToSucceeded())
     assert len(await other.claim(Claim(worker.incarnation, 10))) == 1
     assert await world.claim(worker) == []
 
 
-@pytest.mark.parametrize("transition", [Succeed(), Retry(5.0, ERROR), Retry(0.0, ERROR), HandBack("stop")])
-async def test_whatever_ends_an_attempt_frees_its_slot(world: World, transition: Succeed | Retry | HandBack) -> None:
+@pytest.mark.parametrize(
+    "transition", [ToSucceeded(), ToRetry(5.0, ERROR), ToRetry(0.0, ERROR), ToHandBack("stop")]
+)
+async def test_whatever_ends_an_attempt_frees_its_slot(
+    world: World, transition: ToSucceeded | ToRetry | ToHandBack
+) -> None:
     await world.queue("narrow", max_concurrent_jobs=1)
     await world.enqueue_many(2, "narrow")
     worker = await world.worker()
@@ -55,7 +60,11 @@ async def test_a_limited_queues_backlog_does_not_shorten_the_claim_of_others(wor
     await world.enqueue_many(50, "narrow")
     await world.enqueue_many(50)
     worker = await world.worker()
-    assert [claimed.queue for claimed in await world.claim(worker, 3)] == ["narrow", "default", "default"]
+    assert [claimed.queue for claimed in await world.claim(worker, 3)] == [
+        "narrow",
+        "default",
+        "default",
+    ]
     assert [claimed.queue for claimed in await world.claim(worker, 20)] == ["default"] * 20
 
 
@@ -80,7 +89,7 @@ async def test_a_new_limit_holds_for_jobs_that_already_run(world: World) -> None
     running = await world.claim(worker, 3)
     await world.update(queue, settings=queue.settings.__class__(max_concurrent_jobs=2))
     assert await world.claim(worker) == []
-    await world.engine.finish([Finish(claimed.fence, Succeed()) for claimed in running[:2]])
+    await world.engine.finish([Finish(claimed.fence, ToSucceeded()) for claimed in running[:2]])
     assert len(await world.claim(worker)) == 1
     await world.update(queue, settings=queue.settings.__class__())
     assert len(await world.claim(worker)) == 2
@@ -89,7 +98,9 @@ async def test_a_new_limit_holds_for_jobs_that_already_run(world: World) -> None
 # --- Rate: jobs per minute, tokens that gather up to the burst ---
 
 
-async def test_a_rate_limit_lets_through_its_burst_and_then_what_flows(world: World, other: Engine) -> None:
+async def test_a_rate_limit_lets_through_its_burst_and_then_what_flows(
+    world: World, other: Engine
+) -> None:
     await world.queue("metered", rate_limit=60, rate_limit_burst=3)
     await world.enqueue_many(20, "metered")
     worker = await world.worker()
@@ -142,11 +153,11 @@ async def test_the_tighter_of_two_limits_wins(world: World) -> None:
     first = await world.claim(worker, 10)
     assert len(first) == 2
     for claimed in first:
-        await world.finish(claimed.fence, Succeed())
+        await world.finish(claimed.fence, ToSucceeded())
     second = await world.claim(worker, 10)
     assert len(second) == 2
     for claimed in second:
-        await world.finish(claimed.fence, Succeed())
+        await world.finish(claimed.fence, ToSucceeded())
     assert len(await world.claim(worker, 10)) == 1
 
 
@@ -165,7 +176,7 @@ async def test_a_full_slot_spends_no_token(world: World) -> None:
     claimed = await world.claim_one(worker)
     for _ in range(3):
         assert await world.claim(worker) == []
-    await world.finish(claimed.fence, Succeed())
+    await world.finish(claimed.fence, ToSucceeded())
     assert len(await world.claim(worker)) == 1
 
 

@@ -1,4 +1,5 @@
-"""Jobs whose arguments do not fit a worker's handler, as while a deploy is under way: offered to others, then out of the way."""
+"""Jobs whose arguments do not fit a worker's handler, as while a deploy is under way: offered to
+others, then out of the way."""
 
 from datetime import timedelta
 from uuid import UUID
@@ -9,21 +10,21 @@ from taskforge.domain.outcome import (
     MISFIT_SECONDS,
     OFFERED_AT_ONCE,
     Attempt,
-    DeadLetter,
-    Fail,
     Finish,
-    HandBack,
-    Misfit,
     MisfitOutcome,
-    Retry,
-    Skip,
-    Succeed,
+    ToDeadLetter,
+    ToFailed,
+    ToHandBack,
+    ToMisfit,
+    ToRetry,
+    ToSkipped,
+    ToSucceeded,
     Transition,
     decide,
 )
 from taskforge.domain.queue import QueueSettings
 from taskforge.domain.worker import Registered, Sample
-from tests.engine.world import World
+from tests.support.world import World
 
 P, S, F = JobStatus.PENDING, JobStatus.SCHEDULED, JobStatus.FAILED
 UNFIT = error_info("InvalidArguments", "greet(): missing `last_name`")
@@ -31,12 +32,19 @@ REASON = "its arguments do not fit this worker's handler: greet(): missing `last
 
 
 def misfit(attempt: int = 1, most: int = 3) -> Transition:
-    return decide(Attempt(attempt, most, 0, 1), MisfitOutcome(UNFIT), QueueSettings(retry_jitter=0.0), 0.5)
+    return decide(
+        Attempt(attempt, most, 0, 1), MisfitOutcome(UNFIT), QueueSettings(retry_jitter=0.0), 0.5
+    )
 
 
 async def _misfit(world: World, worker: Registered, transition: Transition | None = None) -> UUID:
     claimed = await world.claim_one(worker)
-    assert await world.finish(claimed.fence, transition or misfit(claimed.attempt, claimed.max_attempts)) == []
+    assert (
+        await world.finish(
+            claimed.fence, transition or misfit(claimed.attempt, claimed.max_attempts)
+        )
+        == []
+    )
     return claimed.fence
 
 
@@ -47,7 +55,7 @@ async def test_it_goes_to_another_worker_at_once_and_unspent(world: World) -> No
     assert await world.claim(old) == []
     claimed = await world.claim_one(new)
     assert (claimed.attempt, claimed.waited_seconds) == (1, 0.0)
-    await world.finish(claimed.fence, Succeed())
+    await world.finish(claimed.fence, ToSucceeded())
     first, _ = await world.engine.executions([1], job)
     assert (first.status, first.reason, first.attempt_number) == ("cancelled", REASON, 1)
 
@@ -63,16 +71,20 @@ async def test_the_same_worker_with_new_code_may_take_it(world: World) -> None:
     assert await world.claim_jobs(again) == [job]
 
 
-async def test_a_worker_that_skipped_it_does_not_take_it_in_its_next_life_either(world: World) -> None:
+async def test_a_worker_that_skipped_it_does_not_take_it_in_its_next_life_either(
+    world: World,
+) -> None:
     old = await world.online_worker("w", lease=10)
     await world.enqueue()
     claimed = await world.claim_one(old)
-    await world.finish(claimed.fence, Skip("not mine"))
+    await world.finish(claimed.fence, ToSkipped("not mine"))
     again = await world.online_worker("w")
     assert await world.claim(again) == []
 
 
-async def test_while_it_fits_nobody_it_stands_in_no_claims_way_and_does_not_fail(world: World) -> None:
+async def test_while_it_fits_nobody_it_stands_in_no_claims_way_and_does_not_fail(
+    world: World,
+) -> None:
     old = await world.online_worker("old")
     job = await world.enqueue()
     await _misfit(world, old)
@@ -84,7 +96,9 @@ async def test_while_it_fits_nobody_it_stands_in_no_claims_way_and_does_not_fail
     await world.probe.check()
 
 
-async def test_it_does_not_stand_in_the_way_for_a_worker_that_takes_nothing_more(world: World) -> None:
+async def test_it_does_not_stand_in_the_way_for_a_worker_that_takes_nothing_more(
+    world: World,
+) -> None:
     """As while a deploy drains the old ones: nobody can take it until the next registers."""
     old, leaving = await world.online_worker("old"), await world.online_worker("leaving")
     job = await world.enqueue()
@@ -97,7 +111,9 @@ async def test_it_does_not_stand_in_the_way_for_a_worker_that_takes_nothing_more
     assert await world.place_of(job) == "waiting"
 
 
-async def test_a_worker_that_registers_has_it_offered_at_once_and_only_to_itself(world: World) -> None:
+async def test_a_worker_that_registers_has_it_offered_at_once_and_only_to_itself(
+    world: World,
+) -> None:
     old = await world.online_worker("old")
     job = await world.enqueue()
     await _misfit(world, old)
@@ -109,7 +125,9 @@ async def test_a_worker_that_registers_has_it_offered_at_once_and_only_to_itself
     assert await world.claim_jobs(new) == [job]
 
 
-async def test_a_registration_offers_so_many_at_once_and_upkeep_the_rest_in_slices(world: World) -> None:
+async def test_a_registration_offers_so_many_at_once_and_upkeep_the_rest_in_slices(
+    world: World,
+) -> None:
     await world.enqueue_many(OFFERED_AT_ONCE + 60)
     old = await world.online_worker("old")
     claimed = await world.claim(old, 1_000)
@@ -175,7 +193,11 @@ async def test_after_an_hour_it_fails_like_any_other_and_every_retry_at_once(wor
     found = await world.job(job)
     assert (found.status, found.attempt_count, found.reason) == (F, 2, "no attempts left after 2")
     assert found.error == UNFIT
-    assert [one.status.value for one in await world.engine.executions([1], job)] == ["cancelled", "retry_scheduled", "failed"]
+    assert [one.status.value for one in await world.engine.executions([1], job)] == [
+        "cancelled",
+        "retry_scheduled",
+        "failed",
+    ]
 
 
 async def test_after_an_hour_it_becomes_a_dead_letter_where_there_are_some(world: World) -> None:
@@ -183,10 +205,14 @@ async def test_after_an_hour_it_becomes_a_dead_letter_where_there_are_some(world
     await world.queue("strict", dead_letter_queue_id=str(dead.id))
     worker = await world.online_worker(queues=("strict",), lease=1e5)
     job = await world.enqueue("strict", max_attempts=1)
-    await _misfit(world, worker, Misfit(UNFIT, DeadLetter(dead.id, UNFIT, "no attempts left after 1")))
+    await _misfit(
+        world, worker, ToMisfit(UNFIT, ToDeadLetter(dead.id, UNFIT, "no attempts left after 1"))
+    )
     world.clock.advance(MISFIT_SECONDS)
     await world.engine.expire(100)
-    await _misfit(world, worker, Misfit(UNFIT, DeadLetter(dead.id, UNFIT, "no attempts left after 1")))
+    await _misfit(
+        world, worker, ToMisfit(UNFIT, ToDeadLetter(dead.id, UNFIT, "no attempts left after 1"))
+    )
     found = await world.job(job)
     assert (found.queue, found.error, found.reason) == ("dead", UNFIT, "no attempts left after 1")
 
@@ -196,12 +222,16 @@ async def test_a_dead_letter_begins_anew_with_those_who_take_dead_letters(world:
     await world.queue("strict", dead_letter_queue_id=str(dead.id))
     worker = await world.online_worker(queues=("strict",), lease=1e5)
     job = await world.enqueue("strict", max_attempts=1)
-    buried = Misfit(UNFIT, DeadLetter(dead.id, UNFIT, "no attempts left after 1"))
+    buried = ToMisfit(UNFIT, ToDeadLetter(dead.id, UNFIT, "no attempts left after 1"))
     await _misfit(world, worker, buried)
     world.clock.advance(MISFIT_SECONDS)
     await world.engine.expire(100)
     await _misfit(world, worker, buried)
-    await _misfit(world, await world.online_worker("sexton", queues=("dead",)), Misfit(UNFIT, Fail(UNFIT, "no attempts left")))
+    await _misfit(
+        world,
+        await world.online_worker("sexton", queues=("dead",)),
+        ToMisfit(UNFIT, ToFailed(UNFIT, "no attempts left")),
+    )
     found = await world.job(job)
     assert (found.queue, found.status, found.attempt_count) == ("dead", P, 0)
 
@@ -211,10 +241,22 @@ async def test_what_was_handed_back_still_counts_from_its_first_misfit(world: Wo
     job = await world.enqueue(max_attempts=1)
     await _misfit(world, old)
     claimed = await world.claim_one(other)
-    await world.finish(claimed.fence, HandBack("worker stopped"))
+    await world.finish(claimed.fence, ToHandBack("worker stopped"))
     world.clock.advance(MISFIT_SECONDS)
     assert await world.claim(old) == []
-    await _misfit(world, other, Misfit(UNFIT, Fail(UNFIT, "no attempts left after 1")))
+    await _misfit(world, other, ToMisfit(UNFIT, ToFailed(UNFIT, "no attempts left after 1")))
+    assert await world.status(job) == F
+
+
+async def test_the_hour_counts_from_the_first_of_several_misfits(world: World) -> None:
+    """Else a deploy now and then would keep a job waiting that nobody will ever fit."""
+    job = await world.enqueue(max_attempts=1)
+    failing = ToMisfit(UNFIT, ToFailed(UNFIT, "no attempts left after 1"))
+    for name in ("first", "second"):
+        await _misfit(world, await world.online_worker(name), failing)
+        assert await world.status(job) == P
+        world.clock.advance(MISFIT_SECONDS / 2)
+    await _misfit(world, await world.online_worker("third"), failing)
     assert await world.status(job) == F
 
 
@@ -223,7 +265,7 @@ async def test_arguments_that_fitted_begin_anew(world: World) -> None:
     job = await world.enqueue()
     await _misfit(world, old)
     claimed = await world.claim_one(new)
-    await world.finish(claimed.fence, Retry(1.0, UNFIT))
+    await world.finish(claimed.fence, ToRetry(1.0, UNFIT))
     world.clock.advance(MISFIT_SECONDS)
     await world.engine.stage(100)
     await _misfit(world, old)
@@ -237,7 +279,7 @@ async def test_a_cancel_ends_it_wherever_it_waits(world: World) -> None:
     await world.change(job, CancelJob("enough"))
     [lost] = await world.finish(claimed.fence, misfit())
     assert lost.cancel_requested
-    assert await world.finish(claimed.fence, Fail(UNFIT, "whatever")) == []
+    assert await world.finish(claimed.fence, ToFailed(UNFIT, "whatever")) == []
     other = await world.enqueue()
     await _misfit(world, worker)
     await world.engine.expire(100)

@@ -1,32 +1,34 @@
-"""Query-plan guards: with 200,000 jobs standing about and tables full of dead rows, a hot call still touches only its own rows."""
+"""Query-plan guards: with 200,000 jobs standing about and tables full of dead rows, a hot call
+still touches only its own rows."""
 
 import re
 import sqlite3
 import statistics
 import time
-from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from taskforge.domain.execution import Beat
 from taskforge.domain.job import NewJob, new_job
 from taskforge.domain.log import Level, NewLine
-from taskforge.domain.outcome import Finish, Retry, Succeed
+from taskforge.domain.outcome import Finish, ToRetry, ToSucceeded
 from taskforge.domain.worker import Registered
-from taskforge.storage.engine import Engine
+from taskforge.ports.engine import Engine
 from taskforge.storage.sqlite.numbered import CONNECTION
-from tests.engine.stores import PostgresStore, SqliteStore, Store
-from tests.engine.test_twins import break_statements
-from tests.engine.world import ERROR, Clock, World
+from tests.support.broken import break_statements
+from tests.support.reads import WIDE, touched
+from tests.support.stores import PostgresStore, SqliteStore, Store
+from tests.support.world import ERROR, Clock, World
 
 BACKLOG = 200_000
-WIDE = ("jobs", "ready", "waiting", "finished", "executions", "logs", "keys", "job_tags")
 
 
 async def stand_about(store: Store, clock: Clock) -> World:
-    """A backlog nobody handles, at the head of the same queue, and the dead rows of many claims and finishes."""
+    """A backlog nobody handles, at the head of the same queue, and the dead rows of many claims and
+    finishes."""
     world = World(store, await store.open(clock), clock)
     await world.queue("default")
     unhandled = NewJob(queue="default", job_type="nobody's", payload=b"null", priority=9)
@@ -37,13 +39,17 @@ async def stand_about(store: Store, clock: Clock) -> World:
     for _ in range(10):
         await world.enqueue_many(500)
         claimed = await world.claim(worker, 500)
-        again = [Finish(one.fence, Retry(0.0, ERROR)) for one in claimed[:100]]
-        await world.engine.finish(again + [Finish(one.fence, Succeed()) for one in claimed[100:]])
+        again = [Finish(one.fence, ToRetry(0.0, ERROR)) for one in claimed[:100]]
+        await world.engine.finish(
+            again + [Finish(one.fence, ToSucceeded()) for one in claimed[100:]]
+        )
         clock.advance(1)
     return world
 
 
-async def be_busy(world: World, engine: Engine, worker: Registered, rounds: int, batch: int) -> float:
+async def be_busy(
+    world: World, engine: Engine, worker: Registered, rounds: int, batch: int
+) -> float:
     """Every hot call some times over; returns the median seconds of a claim."""
     busy = World(world.store, engine, world.clock)
     took = []
@@ -58,12 +64,12 @@ async def be_busy(world: World, engine: Engine, worker: Registered, rounds: int,
         await engine.log([NewLine(fence, Level.INFO, "line") for fence in fences])
         await engine.get([1], fences)
         half = batch // 2
-        await engine.finish([Finish(fence, Retry(0.5, ERROR)) for fence in fences[:half]])
-        await engine.finish([Finish(fence, Succeed()) for fence in fences[half:]])
+        await engine.finish([Finish(fence, ToRetry(0.5, ERROR)) for fence in fences[:half]])
+        await engine.finish([Finish(fence, ToSucceeded()) for fence in fences[half:]])
         world.clock.advance(1)
         assert await engine.stage(batch) == half
         staged = await busy.claim(worker, half)
-        await engine.finish([Finish(one.fence, Succeed()) for one in staged])
+        await engine.finish([Finish(one.fence, ToSucceeded()) for one in staged])
         await engine.lapsed(10)
     return statistics.median(took)
 
@@ -75,27 +81,14 @@ async def postgres(postgres_url: str) -> AsyncIterator[PostgresStore]:
     await store.close()
 
 
-async def touched(store: PostgresStore) -> Counter[tuple[str, str]]:
-    """Sequential scans of each table, and rows read through its indexes. Sessions report them when they end, at the latest."""
-    await store.probe.rows("select pg_stat_clear_snapshot()")
-    index_reads = "select coalesce(sum(i.idx_tup_read), 0) from pg_stat_user_indexes i where i.relid = t.relid"
-    rows = await store.probe.rows(
-        f"select t.relname, t.seq_scan, ({index_reads}) from pg_stat_user_tables t where t.schemaname = '{store.schema}'"
-    )
-    found: Counter[tuple[str, str]] = Counter()
-    for name, scans, read in rows:
-        [table] = [table for table in WIDE if re.fullmatch(rf"{table}(_rest|_p?\d+)?", name)] or [name]
-        found[table, "scans"] += scans or 0
-        found[table, "read"] += int(read)
-    return found
-
-
-async def check_postgres(store: PostgresStore, world: World, worker: Registered, *, many_lanes: bool) -> None:
+async def check_postgres(
+    store: PostgresStore, world: World, worker: Registered, *, many_lanes: bool
+) -> None:
     rounds, batch = 20, 20
     before = await touched(store)
     engine = await store.open(world.clock)
     if many_lanes:
-        engine._one = engine._many
+        engine._claims._one = engine._claims._many
     median = await be_busy(world, engine, worker, rounds, batch)
     await engine.close()
     used = await touched(store)
@@ -104,13 +97,18 @@ async def check_postgres(store: PostgresStore, world: World, worker: Registered,
     for table in WIDE:
         scans, read = used[table, "scans"], used[table, "read"]
         assert scans == 0, f"{table} was scanned {scans} times"
-        # Dead rows of these very rounds are read too, as nothing is vacuumed meanwhile; a walk of the backlog would be millions.
-        assert read <= rounds * batch * 100, f"{read} index entries of {table} were read for {rounds * batch} jobs"
+        # Dead rows of these very rounds are read too, as nothing is vacuumed meanwhile; a walk of
+        # the backlog would be millions.
+        assert read <= rounds * batch * 100, (
+            f"{read} index entries of {table} were read for {rounds * batch} jobs"
+        )
     assert median < 0.1
 
 
 @pytest.mark.timeout(300)
-async def test_postgres_touches_only_the_rows_it_needs(postgres: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_postgres_touches_only_the_rows_it_needs(
+    postgres: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world = await stand_about(postgres, Clock())
     worker = await world.worker(types=("work",))
     await world.engine.close()
@@ -118,7 +116,11 @@ async def test_postgres_touches_only_the_rows_it_needs(postgres: PostgresStore, 
         await check_postgres(postgres, world, worker, many_lanes=many_lanes)
     # The broken twins: claims that cannot use the lane's index must be found out.
     blind = [("ready.lane = l.number", "ready.lane + 0 = l.number")]
-    break_statements(monkeypatch, "taskforge.storage.postgres.store", {"claim_one": blind, "claim_many": blind})
+    break_statements(
+        monkeypatch,
+        "taskforge.storage.postgres.connections",
+        {"claim_one": blind, "claim_many": blind},
+    )
     for many_lanes in (False, True):
         with pytest.raises(AssertionError, match=r"ready was|of ready were read"):
             await check_postgres(postgres, world, worker, many_lanes=many_lanes)
@@ -130,6 +132,11 @@ HOT = [
     "add_waiting",
     "put_ready",
     "heads",
+    "occupied",
+    "lease",
+    "catalog_version",
+    "lane",
+    "find_lane",
     "turns",
     "take",
     "take_into",
@@ -180,8 +187,16 @@ def scans_of(path: Path, text: str) -> list[str]:
     """The steps of a statement's plan that walk a whole table, or a whole index of it."""
     made = r"VIRTUAL TABLE|\(|CONSTANT ROW"  # lists of arguments, and results of subqueries
     plan = plan_of(path, text)
-    subqueries = {f"SCAN {step.split()[-1]}" for step in plan if step.startswith(("CO-ROUTINE", "MATERIALIZE"))}
-    return [step for step in plan if step.startswith("SCAN") and step not in subqueries and not re.search(made, step)]
+    subqueries = {
+        f"SCAN {step.split()[-1]}"
+        for step in plan
+        if step.startswith(("CO-ROUTINE", "MATERIALIZE"))
+    }
+    return [
+        step
+        for step in plan
+        if step.startswith("SCAN") and step not in subqueries and not re.search(made, step)
+    ]
 
 
 def sorts_of(path: Path, text: str) -> list[str]:
@@ -191,7 +206,7 @@ def sorts_of(path: Path, text: str) -> list[str]:
 
 @pytest.mark.timeout(300)
 async def test_sqlite_touches_only_the_rows_it_needs(tmp_path: Path) -> None:
-    from taskforge.storage.sqlite.keeper import sql
+    from taskforge.storage.sqlite.catalog_cache import sql
 
     store = SqliteStore(tmp_path, durable=False)
     world = await stand_about(store, Clock())
@@ -203,9 +218,12 @@ async def test_sqlite_touches_only_the_rows_it_needs(tmp_path: Path) -> None:
     # What runs is few: looking for lapsed claims reads all of it. Every other walk is a mistake.
     assert set(walked) == {"lapsed"}, walked
     assert not {name: sorts for name in HOT if (sorts := sorts_of(store.path, sql(name)))}
-    # The broken twins: the same statements without the column their index begins with, or the order that it has.
+    # The broken twins: the same statements without the column their index begins with, or the order
+    # that it has.
     assert sorts_of(store.path, sql("heads").replace("order by r.turn", "order by r.turn + 0"))
-    assert scans_of(store.path, sql("take").replace("r.lane = ?1", "r.lane + 0 = ?1"))
+    assert scans_of(
+        store.path, sql("take").replace("r.project = ?7 and r.lane = ?1", "r.project + 0 = ?7")
+    )
     assert scans_of(store.path, sql("claims_held").replace("r.fence =", "r.fence || '' ="))
 
 
@@ -221,7 +239,33 @@ async def test_a_backlog_costs_a_claim_nothing_whether_its_worker_handles_it_or_
         alone = await be_busy(world, world.engine, worker, 15, 20)
         for job_type in ("nobody's", "work"):
             for _ in range(8):
-                await world.insert(*[NewJob(queue="default", job_type=job_type, payload=b"null")] * 5_000)
+                await world.insert(
+                    *[NewJob(queue="default", job_type=job_type, payload=b"null")] * 5_000
+                )
             crowded = await be_busy(world, world.engine, worker, 15, 20)
-            assert crowded < 5 * alone + 0.005, f"{alone * 1e3:.2f} ms alone, {crowded * 1e3:.2f} ms behind others of {job_type}"
+            assert crowded < 5 * alone + 0.005, (
+                f"{alone * 1e3:.2f} ms alone, {crowded * 1e3:.2f} ms behind others of {job_type}"
+            )
     await stores[0].close()
+
+
+async def test_who_registers_finds_others_of_its_machine_without_a_walk_of_all_workers(
+    tmp_path: Path, postgres: PostgresStore
+) -> None:
+    """Its index holds those that have not left, of machines that are known: a statement that does
+    not say so cannot use it, when it is planned for any machine at all."""
+    from taskforge.storage.sqlite.catalog_cache import sql
+
+    store = SqliteStore(tmp_path, durable=False)
+    await store.open(Clock())
+    assert any("workers_machine" in step for step in plan_of(store.path, sql("earlier")))
+    assert scans_of(store.path, sql("earlier")) == []
+    await store.close()
+    engine: Any = await postgres.open(Clock())
+    connection = await postgres.probe.connection()
+    await connection.execute(
+        "set plan_cache_mode = force_generic_plan; set enable_seqscan = off; "
+        f"prepare earlier as {engine.connections.sql('earlier')}"
+    )
+    plan = await connection.fetch("explain execute earlier(1, 'this', null, null, 10)")
+    assert any("workers_machine" in step for (step,) in plan), plan

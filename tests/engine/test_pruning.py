@@ -7,17 +7,18 @@ from taskforge.domain.errors import Gone, KeyTaken, NotFound
 from taskforge.domain.ids import IdMint, job_of
 from taskforge.domain.job import Inserted, JobStatus, new_job
 from taskforge.domain.log import Level, NewLine
-from taskforge.domain.outcome import Fail, Succeed
+from taskforge.domain.outcome import ToFailed, ToSucceeded
 from taskforge.domain.queue import QueueSettings
-from taskforge.storage.engine import Engine
-from tests.engine.world import ERROR, World, ids, refusal
+from taskforge.ports.engine import Engine
+from tests.support.world import ERROR, World, ids, refusal
 
 DAY = 86_400.0
 
 
 @pytest.fixture(params=["on its first day", "later on"])
 async def kept(request: pytest.FixtureRequest, world: World) -> World:
-    """A store whose upkeep has made ready for the jobs that come, by which all of a day may go at once; or not yet."""
+    """A store whose upkeep has made ready for the jobs that come, by which all of a day may go at
+    once; or not yet."""
     if request.param == "later on":
         assert await prune(world, 30) == 0
     return world
@@ -36,7 +37,7 @@ async def test_old_history_goes_and_the_unfinished_stay(kept: World) -> None:
     world = kept
     done, fence = await world.running(tags=["t"], idempotency_key="i")
     await world.engine.log([NewLine(fence, Level.INFO, "line")])
-    await world.finish(fence, Succeed())
+    await world.finish(fence, ToSucceeded())
     waiting, pending = (
         await world.enqueue(payload="later", at=100 * DAY, tags=["s"]),
         await world.enqueue(tags=["s"], unique_key="u"),
@@ -45,18 +46,30 @@ async def test_old_history_goes_and_the_unfinished_stay(kept: World) -> None:
     world.clock.advance(31 * DAY)
     recent = await world.bring(JobStatus.FAILED)
     assert await prune(world, 30) == 1
-    assert [job.id for job in await world.engine.get([1], [done, waiting, pending, running, recent])] == [
+    assert [
+        job.id for job in await world.engine.get([1], [done, waiting, pending, running, recent])
+    ] == [
         waiting,
         pending,
         running,
         recent,
     ]
     stats = await world.stats()
-    assert (stats.succeeded, stats.failed, stats.pending, stats.scheduled, stats.processing) == (0, 1, 1, 1, 1)
-    assert [await world.probe.count(table) for table in ("logs", "finished", "job_tags")] == [0, 1, 2]
+    assert (stats.succeeded, stats.failed, stats.pending, stats.scheduled, stats.processing) == (
+        0,
+        1,
+        1,
+        1,
+        1,
+    )
+    assert [await world.probe.count(table) for table in ("logs", "finished", "job_tags")] == [
+        0,
+        1,
+        2,
+    ]
     assert await world.probe.rows("select scope from keys") == [(0,)]
     # Survivors live on as before.
-    assert await world.finish(held, Succeed()) == []
+    assert await world.finish(held, ToSucceeded()) == []
     assert await world.claim_jobs(await world.worker()) == [pending]
     world.clock.advance(70 * DAY)
     assert await world.engine.stage(10) == 1
@@ -69,7 +82,10 @@ async def test_a_queue_may_keep_its_history_shorter_or_longer(kept: World) -> No
     world = kept
     await world.queue("brief", retention_days=1)
     await world.queue("long", retention_days=90)
-    jobs = {name: await world.bring(JobStatus.SUCCEEDED, queue=name) for name in ("default", "brief", "long")}
+    jobs = {
+        name: await world.bring(JobStatus.SUCCEEDED, queue=name)
+        for name in ("default", "brief", "long")
+    }
     world.clock.advance(2 * DAY)
     assert await prune(world, 30) == 1
     assert await world.engine.get([1], [jobs["brief"]]) == []
@@ -105,10 +121,12 @@ async def test_pruning_in_slices_says_whether_there_is_more(world: World) -> Non
 
 
 @pytest.mark.parametrize("ends", [False, True])
-async def test_a_job_that_is_retried_while_it_is_pruned_keeps_all_it_has(world: World, other: Engine, ends: bool) -> None:
+async def test_a_job_that_is_retried_while_it_is_pruned_keeps_all_it_has(
+    world: World, other: Engine, ends: bool
+) -> None:
     job, fence = await world.running(payload={"to": "a"}, tags=["t"])
     await world.engine.log([NewLine(fence, Level.INFO, "line")])
-    await world.finish(fence, Fail(ERROR, "no"))
+    await world.finish(fence, ToFailed(ERROR, "no"))
     old = await world.bring(JobStatus.FAILED)
     world.clock.advance(31 * DAY)
 
@@ -121,7 +139,9 @@ async def test_a_job_that_is_retried_while_it_is_pruned_keeps_all_it_has(world: 
     world.store.when_chosen(world.engine, retry)
     assert (await world.engine.prune(30, 100)).jobs == 1
     assert ids(await world.engine.get([1], [job, old])) == [job]
-    assert [await world.probe.count(table) for table in ("jobs", "executions", "logs", "job_tags")] == [1, 1, 1, 1]
+    assert [
+        await world.probe.count(table) for table in ("jobs", "executions", "logs", "job_tags")
+    ] == [1, 1, 1, 1]
     if not ends:
         claimed = await world.claim_one(await world.worker())
         assert (job_of(claimed.fence), claimed.payload) == (job, b'{"to":"a"}')
@@ -161,7 +181,7 @@ async def test_jobs_can_be_stored_and_run_as_before_after_pruning(world: World) 
         await world.engine.prune(30, 100)
         job = await world.enqueue()
         claimed = await world.claim_one(await world.worker())
-        await world.finish(claimed.fence, Succeed())
+        await world.finish(claimed.fence, ToSucceeded())
         assert await world.status(job) is JobStatus.SUCCEEDED
 
 

@@ -5,21 +5,38 @@ import pytest
 from taskforge.domain.changes import Changed, EditJob
 from taskforge.domain.errors import Conflict, Invalid, NotFound, Stale
 from taskforge.domain.job import Inserted, JobStatus, Refused, new_job
-from taskforge.domain.outcome import HandBack, Succeed
+from taskforge.domain.outcome import ToHandBack, ToSucceeded
 from taskforge.domain.query import JobFilter, Page
 from taskforge.domain.queue import CreateQueue, DeleteQueue, QueueSettings, UpdateQueue
-from taskforge.storage.engine import Engine
-from tests.engine.world import World, refusal
+from taskforge.ports.engine import Engine
+from tests.support.stores import ALSO_WALLED
+from tests.support.world import World, refusal
+
+pytestmark = ALSO_WALLED
 
 
 async def test_a_queue_comes_back_as_it_was_made(world: World) -> None:
     settings = QueueSettings.parse(
-        {"max_retries": 4, "timeout_seconds": 12.5, "rate_limit": 90.5, "rate_limit_burst": 7, "accept_while_paused": True}
+        {
+            "max_retries": 4,
+            "timeout_seconds": 12.5,
+            "rate_limit": 90.5,
+            "rate_limit_burst": 7,
+            "accept_while_paused": True,
+        }
     )
     made = await world.engine.change_queue(
-        1, CreateQueue(name="mail", description="Post", priority=7, settings=settings, is_active=False)
+        1,
+        CreateQueue(
+            name="mail", description="Post", priority=7, settings=settings, is_active=False
+        ),
     )
-    assert (made.name, made.description, made.priority, made.settings) == ("mail", "Post", 7, settings)
+    assert (made.name, made.description, made.priority, made.settings) == (
+        "mail",
+        "Post",
+        7,
+        settings,
+    )
     assert (made.project, made.is_active, made.version, made.deleted_at) == (1, False, 1, None)
     assert made.created_at == made.updated_at == world.clock.now()
     assert made in await world.engine.queues([1])
@@ -44,10 +61,26 @@ async def test_an_update_changes_what_it_names_and_counts_versions(world: World)
     world.clock.advance(5)
     changed = await world.update(made, priority=3)
     assert (changed.priority, changed.name, changed.settings) == (3, "mail", made.settings)
-    assert (changed.version, changed.updated_at, changed.created_at) == (2, world.clock.now(), made.created_at)
-    changed = await world.update(made, name="post", description="new", settings=QueueSettings(max_retries=1), is_active=False)
-    assert (changed.name, changed.description, changed.settings.max_retries, changed.is_active) == ("post", "new", 1, False)
-    assert (changed.version, changed.priority, changed.id, changed.number) == (3, 3, made.id, made.number)
+    assert (changed.version, changed.updated_at, changed.created_at) == (
+        2,
+        world.clock.now(),
+        made.created_at,
+    )
+    changed = await world.update(
+        made, name="post", description="new", settings=QueueSettings(max_retries=1), is_active=False
+    )
+    assert (changed.name, changed.description, changed.settings.max_retries, changed.is_active) == (
+        "post",
+        "new",
+        1,
+        False,
+    )
+    assert (changed.version, changed.priority, changed.id, changed.number) == (
+        3,
+        3,
+        made.id,
+        made.number,
+    )
     assert changed in await world.engine.queues([1])
 
 
@@ -58,7 +91,9 @@ async def test_a_stale_update_is_refused(world: World) -> None:
         await world.update(made, priority=4, expected_version=1)
     with pytest.raises(Stale):
         await world.engine.change_queue(1, DeleteQueue(queue=made.id, expected_version=1))
-    assert [queue.priority for queue in await world.engine.queues([1]) if queue.name == "mail"] == [3]
+    assert [queue.priority for queue in await world.engine.queues([1]) if queue.name == "mail"] == [
+        3
+    ]
     await world.update(made, priority=4, expected_version=2)
     await world.engine.change_queue(1, DeleteQueue(queue=made.id, expected_version=3))
 
@@ -73,8 +108,12 @@ async def test_a_renamed_queue_keeps_its_jobs(world: World, other: Engine) -> No
     assert len(await world.claim(await world.worker(queues=("post",)))) == 2
 
 
-@pytest.mark.parametrize("change", [UpdateQueue(queue=uuid4(), priority=1), DeleteQueue(queue=uuid4())])
-async def test_an_unknown_queue_is_not_found(world: World, change: UpdateQueue | DeleteQueue) -> None:
+@pytest.mark.parametrize(
+    "change", [UpdateQueue(queue=uuid4(), priority=1), DeleteQueue(queue=uuid4())]
+)
+async def test_an_unknown_queue_is_not_found(
+    world: World, change: UpdateQueue | DeleteQueue
+) -> None:
     with pytest.raises(NotFound) as caught:
         await world.engine.change_queue(1, change)
     assert caught.value.kind == "queue"
@@ -126,12 +165,14 @@ async def test_deleting_is_refused_while_jobs_run(world: World) -> None:
     job, fence = await world.running(queue="mail")
     with pytest.raises(Conflict):
         await world.engine.change_queue(1, DeleteQueue(queue=mail.id))
-    await world.finish(fence, HandBack("stop"))
+    await world.finish(fence, ToHandBack("stop"))
     await world.engine.change_queue(1, DeleteQueue(queue=mail.id))
     assert await world.status(job) is JobStatus.CANCELLED
 
 
-async def test_deleting_is_refused_while_another_queue_sends_its_dead_letters_there(world: World) -> None:
+async def test_deleting_is_refused_while_another_queue_sends_its_dead_letters_there(
+    world: World,
+) -> None:
     dead = await world.queue("dead")
     user = await world.queue("user", dead_letter_queue_id=str(dead.id))
     with pytest.raises(Conflict):
@@ -141,11 +182,16 @@ async def test_deleting_is_refused_while_another_queue_sends_its_dead_letters_th
     assert deleted.deleted_at == world.clock.now()
 
 
-async def test_a_deleted_queue_is_gone_and_its_jobs_are_cancelled(world: World, other: Engine) -> None:
+async def test_a_deleted_queue_is_gone_and_its_jobs_are_cancelled(
+    world: World, other: Engine
+) -> None:
     mail = await world.queue("mail")
-    pending, scheduled = await world.enqueue("mail", unique_key="u"), await world.enqueue("mail", at=60)
+    pending, scheduled = (
+        await world.enqueue("mail", unique_key="u"),
+        await world.enqueue("mail", at=60),
+    )
     done, fence = await world.running(queue="mail")
-    await world.finish(fence, Succeed(b"1"))
+    await world.finish(fence, ToSucceeded(b"1"))
     await other.change_queue(1, DeleteQueue(queue=mail.id))
     assert [queue.name for queue in await world.engine.queues([1])] == ["default"]
     refusal((await world.insert(new_job("mail", "work")))[0], NotFound)
@@ -178,7 +224,10 @@ async def test_a_name_is_free_again_and_the_new_queue_is_another(world: World) -
 
 async def test_what_a_large_deleted_queue_still_holds_is_cancelled_by_expire(world: World) -> None:
     mail = await world.queue("mail")
-    jobs = [*await world.enqueue_many(1_500, "mail"), *await world.enqueue_many(1_500, "mail", at=60)]
+    jobs = [
+        *await world.enqueue_many(1_500, "mail"),
+        *await world.enqueue_many(1_500, "mail", at=60),
+    ]
     await world.engine.change_queue(1, DeleteQueue(queue=mail.id))
     worker = await world.worker()
     assert await world.claim(worker) == []
@@ -226,7 +275,9 @@ async def test_a_queue_is_meant_by_its_name_or_its_id(world: World) -> None:
     for text in ("mail", str(mail.id), str(mail.id).upper()):
         listed = await world.engine.list_jobs([1], JobFilter(queue=text), Page())
         assert {one.id for one in listed} == {by_name, by_id, loud, *many}
-        waiting = await world.engine.list_jobs([1], JobFilter(queue=text, statuses=(JobStatus.SCHEDULED,)), Page())
+        waiting = await world.engine.list_jobs(
+            [1], JobFilter(queue=text, statuses=(JobStatus.SCHEDULED,)), Page()
+        )
         assert [one.id for one in waiting] == [loud]
     assert isinstance(await world.change(by_id, EditJob(queue=str(other.id))), Changed)
     assert (await world.job(by_id)).queue == "other"

@@ -1,4 +1,5 @@
-"""Real concurrency on the store's own clock, over several engine objects: whoever comes first wins, and nobody else."""
+"""Real concurrency on the store's own clock, over several engine objects: whoever comes first wins,
+and nobody else."""
 
 import asyncio
 import random
@@ -10,15 +11,16 @@ from uuid import UUID
 import pytest
 
 from taskforge.domain.changes import CancelJob, Changed, EditJob
+from taskforge.domain.claim import Claim
 from taskforge.domain.errors import Conflict, Deregistered
 from taskforge.domain.ids import job_of
 from taskforge.domain.job import Claimed, Inserted, JobStatus, new_job
-from taskforge.domain.outcome import Cancel, Finish, HandBack, Retry, Succeed, decide
+from taskforge.domain.outcome import Finish, ToCancelled, ToHandBack, ToRetry, ToSucceeded, decide
 from taskforge.domain.queue import CreateQueue, DeleteQueue, Queue
-from taskforge.domain.worker import NewWorker, Registered, RegisterWorker
-from taskforge.storage.engine import Claim, Engine
-from tests.engine.stores import Store
-from tests.engine.world import ERROR, Clock, World
+from taskforge.domain.worker import NewWorker, Registered, RegisterWorker, UpdateWorker
+from taskforge.ports.engine import Engine
+from tests.support.stores import Store
+from tests.support.world import ERROR, Clock, World
 
 PROCESSES = 3
 
@@ -41,7 +43,9 @@ async def crowd(store: Store) -> Crowd:
     return made
 
 
-async def test_one_who_registers_a_worker_ahead_and_its_process_that_starts_just_then_make_one_worker(crowd: Crowd) -> None:
+async def test_one_who_registers_a_worker_ahead_and_its_process_just_then_make_one_worker(
+    crowd: Crowd,
+) -> None:
     ahead, process, _ = crowd.engines
     for number in range(60):
         name = f"w{number}"
@@ -49,7 +53,9 @@ async def test_one_who_registers_a_worker_ahead_and_its_process_that_starts_just
         async def register(name: str = name, pause: float = 0.001 * (number % 4)) -> UUID | None:
             await asyncio.sleep(pause)
             try:
-                return (await ahead.update_worker(1, RegisterWorker(name=name, max_concurrent_jobs=3))).id
+                return (
+                    await ahead.change_worker(1, RegisterWorker(name=name, max_concurrent_jobs=3))
+                ).id
             except Conflict:
                 return None
 
@@ -60,12 +66,17 @@ async def test_one_who_registers_a_worker_ahead_and_its_process_that_starts_just
         made, started = await asyncio.gather(register(), start())
         assert made in (None, started.worker), f"round {number}: two workers of one name"
         newest = [one for one in await ahead.workers([1]) if one.name == name][-1]
-        assert newest.incarnation == started.incarnation, f"round {number}: what is there is hidden by what is not"
+        assert newest.incarnation == started.incarnation, (
+            f"round {number}: what is there is hidden by what is not"
+        )
         assert newest.max_concurrent_jobs == (10 if made is None else 3)
 
 
-async def drain(engine: Engine, incarnation: UUID, work: Callable[[Claimed], Awaitable[None]], batch: int) -> None:
-    """Claim until three claims in a row found nothing: one may miss what another claimer has just locked."""
+async def drain(
+    engine: Engine, incarnation: UUID, work: Callable[[Claimed], Awaitable[None]], batch: int
+) -> None:
+    """Claim until three claims in a row found nothing: one may miss what another claimer has just
+    locked."""
     idle = 0
     while idle < 3:
         claimed = await engine.claim(Claim(incarnation, batch))
@@ -76,7 +87,9 @@ async def drain(engine: Engine, incarnation: UUID, work: Callable[[Claimed], Awa
             await asyncio.sleep(0.01)
 
 
-async def test_a_queue_is_not_deleted_under_a_job_that_is_just_being_claimed(crowd: Crowd, figure: Callable[[str], None]) -> None:
+async def test_a_queue_is_not_deleted_under_a_job_that_is_just_being_claimed(
+    crowd: Crowd, figure: Callable[[str], None]
+) -> None:
     deletes, claims, *_ = crowd.engines
     worker = await claims.register(1, NewWorker(name="w"), 600)
     seen: Counter[tuple[bool, bool]] = Counter()
@@ -101,21 +114,31 @@ async def test_a_queue_is_not_deleted_under_a_job_that_is_just_being_claimed(cro
         assert not (claimed and deleted), f"round {number}: the queue went although its job runs"
         assert claimed or deleted
         seen[bool(claimed), deleted] += 1
-        await claims.finish([Finish(one.fence, Succeed()) for one in claimed])
+        await claims.finish([Finish(one.fence, ToSucceeded()) for one in claimed])
     name = type(deletes).__name__
-    figure(f"delete against claim {name}: n = {seen.total()}, {seen[True, False]} claimed, {seen[False, True]} deleted")
+    figure(
+        f"delete against claim {name}: n = {seen.total()}, {seen[True, False]} claimed, "
+        f"{seen[False, True]} deleted"
+    )
 
 
 async def test_claimers_never_share_a_job(crowd: Crowd) -> None:
     jobs: list[UUID] = []
     for kind in range(5):
-        answers = await crowd.insert(*(new_job("default", f"type-{kind}", number, priority=kind % 2) for number in range(200)))
+        answers = await crowd.insert(
+            *(
+                new_job("default", f"type-{kind}", number, priority=kind % 2)
+                for number in range(200)
+            )
+        )
         jobs += [answer.job for answer in answers if isinstance(answer, Inserted)]
     taken: list[UUID] = []
 
     async def claimer(number: int) -> None:
         engine = crowd.somebody(number)
-        worker = await engine.register(1, NewWorker(name=f"w{number}", max_concurrent_jobs=1_000), 60)
+        worker = await engine.register(
+            1, NewWorker(name=f"w{number}", max_concurrent_jobs=1_000), 60
+        )
 
         async def work(one: Claimed) -> None:
             taken.append(one.fence)
@@ -134,14 +157,16 @@ async def test_jobs_are_finished_once_while_they_are_stolen_and_handed_back(crow
 
     async def worker(number: int) -> None:
         engine, dice = crowd.somebody(number), random.Random(number)
-        registered = await engine.register(1, NewWorker(name=f"w{number}", max_concurrent_jobs=1_000), 60)
+        registered = await engine.register(
+            1, NewWorker(name=f"w{number}", max_concurrent_jobs=1_000), 60
+        )
 
         async def work(one: Claimed) -> None:
             if dice.random() < 0.3:
-                assert await engine.finish([Finish(one.fence, HandBack("thief"))]) == []
+                assert await engine.finish([Finish(one.fence, ToHandBack("thief"))]) == []
                 # The job may be anybody's by now: this must be refused.
-                assert await engine.finish([Finish(one.fence, Succeed())]) != []
-            elif not await engine.finish([Finish(one.fence, Succeed())]):
+                assert await engine.finish([Finish(one.fence, ToSucceeded())]) != []
+            elif not await engine.finish([Finish(one.fence, ToSucceeded())]):
                 accepted[job_of(one.fence)] += 1
 
         await drain(engine, registered.incarnation, work, 5)
@@ -157,10 +182,13 @@ async def test_claims_of_one_worker_at_once_keep_its_slots(crowd: Crowd) -> None
     await crowd.enqueue_many(200)
     for round_ in range(10):
         worker = await crowd.worker(max_concurrent_jobs=3)
-        asking = (crowd.somebody(number).claim(Claim(worker.incarnation, 1 + number % 3)) for number in range(6))
+        asking = (
+            crowd.somebody(number).claim(Claim(worker.incarnation, 1 + number % 3))
+            for number in range(6)
+        )
         claimed = [one for claim in await asyncio.gather(*asking) for one in claim]
         assert len(claimed) == 3, round_
-        await crowd.engine.finish([Finish(one.fence, Succeed()) for one in claimed])
+        await crowd.engine.finish([Finish(one.fence, ToSucceeded()) for one in claimed])
 
 
 async def test_a_worker_leaves_or_gets_a_job_and_never_both(crowd: Crowd) -> None:
@@ -172,12 +200,14 @@ async def test_a_worker_leaves_or_gets_a_job_and_never_both(crowd: Crowd) -> Non
         if number % 2:  # the claimer knows it already, and is quicker
             await claiming.claim(Claim(worker.incarnation, 0))
         claimed, left = await asyncio.gather(
-            claiming.claim(Claim(worker.incarnation, 1)), leaving.deregister(worker.incarnation), return_exceptions=True
+            claiming.claim(Claim(worker.incarnation, 1)),
+            leaving.deregister(worker.incarnation),
+            return_exceptions=True,
         )
         assert isinstance(left, None | Conflict), left
         if isinstance(claimed, list) and claimed:
             assert isinstance(left, Conflict), f"round {number}: it got a job and has left"
-            await leaving.finish([Finish(claimed[0].fence, HandBack("next"))])
+            await leaving.finish([Finish(claimed[0].fence, ToHandBack("next"))])
         else:
             assert left is None or isinstance(claimed, Deregistered), (claimed, left)
         came["job" if isinstance(left, Conflict) else "left"] += 1
@@ -195,13 +225,16 @@ async def test_rescue_against_finish_has_one_winner(crowd: Crowd) -> None:
 
     async def finisher() -> None:
         for one in claimed:
-            lost = await crowd.somebody(0).finish([Finish(one.fence, Succeed())])
+            lost = await crowd.somebody(0).finish([Finish(one.fence, ToSucceeded())])
             won["worker"] += not lost
 
     async def rescuer(number: int) -> None:
         engine = crowd.somebody(number)
         while lapsed := await engine.lapsed(10):
-            finishes = [Finish(one.fence, decide(one.attempt, one.outcome, one.policy, 0.5)) for one in lapsed]
+            finishes = [
+                Finish(one.fence, decide(one.attempt, one.outcome, one.policy, 0.5))
+                for one in lapsed
+            ]
             lost = await engine.finish(finishes, lapsed=True)
             won["rescuer"] += len(lapsed) - len(lost)
 
@@ -219,11 +252,13 @@ async def test_the_concurrency_limit_holds_under_eight_claimers(crowd: Crowd) ->
     async def claimer(number: int) -> None:
         nonlocal done
         engine = crowd.somebody(number)
-        worker = await engine.register(1, NewWorker(name=f"w{number}", max_concurrent_jobs=1_000), 60)
+        worker = await engine.register(
+            1, NewWorker(name=f"w{number}", max_concurrent_jobs=1_000), 60
+        )
         while done < 120:
             for one in await engine.claim(Claim(worker.incarnation, 3)):
                 await asyncio.sleep(0)
-                assert await engine.finish([Finish(one.fence, Succeed())]) == []
+                assert await engine.finish([Finish(one.fence, ToSucceeded())]) == []
                 done += 1
 
     async def watcher() -> None:
@@ -249,7 +284,9 @@ async def test_the_rate_limit_holds_under_eight_claimers(crowd: Crowd) -> None:
 
     async def claimer(number: int) -> None:
         engine = crowd.somebody(number)
-        worker = await engine.register(1, NewWorker(name=f"w{number}", max_concurrent_jobs=1_000), 60)
+        worker = await engine.register(
+            1, NewWorker(name=f"w{number}", max_concurrent_jobs=1_000), 60
+        )
         while time.monotonic() - started < 1.5:
             claimed = await engine.claim(Claim(worker.incarnation, 5))
             taken.extend([time.monotonic()] * len(claimed))
@@ -266,7 +303,9 @@ async def test_the_rate_limit_holds_under_eight_claimers(crowd: Crowd) -> None:
 async def test_many_inserts_with_one_key_make_one_job(crowd: Crowd, key: str) -> None:
     for turn in range(10):
         job = new_job("default", "work", 1, **{key: f"k{turn}"})  # type: ignore[arg-type]
-        answers = await asyncio.gather(*(crowd.somebody(number).insert(1, [job, job]) for number in range(9)))
+        answers = await asyncio.gather(
+            *(crowd.somebody(number).insert(1, [job, job]) for number in range(9))
+        )
         flat = [answer for batch in answers for answer in batch]
         assert all(isinstance(answer, Inserted) for answer in flat)
         assert len({answer.job for answer in flat if isinstance(answer, Inserted)}) == 1
@@ -274,12 +313,16 @@ async def test_many_inserts_with_one_key_make_one_job(crowd: Crowd, key: str) ->
     assert await crowd.probe.count("jobs") == 10
 
 
-async def test_batches_that_want_the_same_keys_in_other_orders_do_not_get_stuck(crowd: Crowd) -> None:
+async def test_batches_that_want_the_same_keys_in_other_orders_do_not_get_stuck(
+    crowd: Crowd,
+) -> None:
     keys = [f"k{number}" for number in range(40)]
 
     async def inserter(number: int) -> None:
         order = random.Random(number).sample(keys, len(keys))
-        answers = await crowd.somebody(number).insert(1, [new_job("default", "work", unique_key=key) for key in order])
+        answers = await crowd.somebody(number).insert(
+            1, [new_job("default", "work", unique_key=key) for key in order]
+        )
         assert all(isinstance(answer, Inserted) for answer in answers)
 
     async with asyncio.timeout(30):
@@ -287,7 +330,9 @@ async def test_batches_that_want_the_same_keys_in_other_orders_do_not_get_stuck(
     assert await crowd.probe.count("jobs") == 40
 
 
-async def test_cancel_finish_edit_and_claim_at_once_leave_every_job_in_one_place(crowd: Crowd) -> None:
+async def test_cancel_finish_edit_and_claim_at_once_leave_every_job_in_one_place(
+    crowd: Crowd,
+) -> None:
     jobs = await crowd.enqueue_many(80, max_attempts=10_000, unique_key=None)
     await crowd.queue("second")
     cancelled: set[UUID] = set()
@@ -295,19 +340,28 @@ async def test_cancel_finish_edit_and_claim_at_once_leave_every_job_in_one_place
 
     async def worker(number: int) -> None:
         engine, dice = crowd.somebody(number), random.Random(number)
-        registered = await engine.register(1, NewWorker(name=f"w{number}", max_concurrent_jobs=1_000), 60)
+        registered = await engine.register(
+            1, NewWorker(name=f"w{number}", max_concurrent_jobs=1_000), 60
+        )
         while not over.is_set():
             for one in await engine.claim(Claim(registered.incarnation, 4)):
-                [*lost] = await engine.finish([Finish(one.fence, dice.choice([HandBack("x"), Retry(0.0, ERROR)]))])
+                [*lost] = await engine.finish(
+                    [Finish(one.fence, dice.choice([ToHandBack("x"), ToRetry(0.0, ERROR)]))]
+                )
                 if lost:
                     assert lost[0].cancel_requested, "nobody else may touch a running job"
-                    assert await engine.finish([Finish(one.fence, Cancel("as asked"))]) == []
+                    assert await engine.finish([Finish(one.fence, ToCancelled("as asked"))]) == []
 
     async def editor(number: int) -> None:
         engine, dice = crowd.somebody(number), random.Random(number)
         while not over.is_set():
             some = dice.sample(jobs, 5)
-            change = dice.choice([EditJob(priority=dice.randint(0, 3)), EditJob(queue=dice.choice(["default", "second"]))])
+            change = dice.choice(
+                [
+                    EditJob(priority=dice.randint(0, 3)),
+                    EditJob(queue=dice.choice(["default", "second"])),
+                ]
+            )
             for answer in await engine.change([1], some, change):
                 assert isinstance(answer, Changed) or isinstance(answer.error, Conflict), answer
 
@@ -360,14 +414,32 @@ async def test_two_processes_that_make_the_same_queue_agree_on_one(crowd: Crowd)
     assert sum(made) == 1
 
 
+async def test_one_name_is_given_to_one_of_two_workers(crowd: Crowd) -> None:
+    workers = [await crowd.worker() for _ in range(2)]
+
+    async def rename(number: int, name: str) -> bool:
+        change = UpdateWorker(worker=workers[number].worker, name=name)
+        try:
+            await crowd.somebody(number).change_worker(1, change)
+        except Conflict:
+            return False
+        return True
+
+    for round_ in range(20):
+        given = await asyncio.gather(*(rename(number, f"name-{round_}") for number in range(2)))
+        assert sum(given) == 1, round_
+
+
 async def test_folding_by_many_keeps_every_count(crowd: Crowd) -> None:
     async def enqueue_and_finish(number: int) -> None:
         engine = crowd.somebody(number)
-        worker = await engine.register(1, NewWorker(name=f"w{number}", max_concurrent_jobs=1_000), 60)
+        worker = await engine.register(
+            1, NewWorker(name=f"w{number}", max_concurrent_jobs=1_000), 60
+        )
         for _ in range(15):
             await engine.insert(1, [new_job("default", "work") for _ in range(4)])
             claimed = await engine.claim(Claim(worker.incarnation, 4))
-            await engine.finish([Finish(one.fence, Succeed()) for one in claimed])
+            await engine.finish([Finish(one.fence, ToSucceeded()) for one in claimed])
             await engine.fold(3)
 
     await asyncio.gather(*(enqueue_and_finish(number) for number in range(4)))

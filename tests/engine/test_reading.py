@@ -1,14 +1,27 @@
 from uuid import UUID
 
+import msgspec
 import pytest
 
-from taskforge.domain.changes import CancelJob, DeleteJob, EditJob, ErasePayload, ExpireJob, RedriveJob, RetryJob
+from taskforge.domain.changes import (
+    CancelJob,
+    DeleteJob,
+    EditJob,
+    ErasePayload,
+    ExpireJob,
+    RedriveJob,
+    RetryJob,
+)
 from taskforge.domain.errors import Invalid, NotFound
 from taskforge.domain.ids import IdMint, fence_of
 from taskforge.domain.job import JobStatus
+from taskforge.domain.job_page import MOST_PAGE_BYTES, next_cursor, size_of
 from taskforge.domain.log import Level, NewLine
-from taskforge.domain.query import JobFilter, Page, cursor_at
-from tests.engine.world import World, ids, refusal
+from taskforge.domain.query import WHOLE, JobFilter, JobPart, Page, cursor_at
+from tests.support.stores import ALSO_WALLED
+from tests.support.world import World, ids, refusal
+
+pytestmark = ALSO_WALLED
 
 
 async def listed(world: World, page: Page | None = None, **wanted: object) -> list[UUID]:
@@ -33,11 +46,43 @@ async def test_every_status_is_listed_newest_first(world: World) -> None:
     assert await listed(world) == [job for job, _ in reversed(made)]
     for job, status in made:
         assert await listed(world, statuses=(status,)) == [job]
-    found = await world.engine.list_jobs([1], JobFilter(), Page())
+    found = await world.engine.list_jobs([1], JobFilter(), Page(include=WHOLE))
     assert [job.status for job in found] == [status for _, status in reversed(made)]
     assert found == await world.engine.get([1], ids(found))
     some = (JobStatus.FAILED, JobStatus.PENDING)
-    assert await listed(world, statuses=some) == [job for job, status in reversed(made) if status in some]
+    assert await listed(world, statuses=some) == [
+        job for job, status in reversed(made) if status in some
+    ]
+
+
+async def test_a_list_brings_payloads_and_results_only_when_asked(world: World) -> None:
+    job = await world.bring(JobStatus.SUCCEEDED)
+    [whole] = await world.engine.get([1], [job])
+    assert whole.payload is not None
+    for include in (frozenset(), {JobPart.PAYLOAD}, {JobPart.RESULT}, WHOLE):
+        [found] = await world.engine.list_jobs([1], JobFilter(), Page(include=frozenset(include)))
+        assert found == msgspec.structs.replace(
+            whole,
+            payload=whole.payload if JobPart.PAYLOAD in include else None,
+            result=whole.result if JobPart.RESULT in include else None,
+        )
+
+
+async def test_a_page_ends_at_some_bytes_and_pages_go_through_all_jobs_once(world: World) -> None:
+    sizes = [100, 200_000, 100, 250_000] * 12
+    made = [await world.enqueue("default", "a", "x" * size) for size in sizes]
+    seen: list[UUID] = []
+    page: Page | None = Page(limit=1_000, include=WHOLE)
+    pages = 0
+    while page is not None:
+        found = await world.engine.list_jobs([1], JobFilter(), page)
+        assert sum(map(size_of, found)) < MOST_PAGE_BYTES + 256 * 1024
+        seen += ids(found)
+        cursor = next_cursor(found, page)
+        page = None if cursor is None else Page(limit=1_000, cursor=cursor, include=WHOLE)
+        pages += 1
+    assert (seen, pages) == (made[::-1], 2)
+    assert len(await listed(world)) == len(made), "what is left out takes no room"
 
 
 async def test_each_filter_narrows_and_they_combine(world: World) -> None:
@@ -79,7 +124,10 @@ async def test_times_are_half_open(world: World) -> None:
     for _ in range(4):
         times.append(world.clock.advance(10))
         jobs.append(await world.enqueue())
-    assert await listed(world, created_after=times[1], created_before=times[3]) == [jobs[2], jobs[1]]
+    assert await listed(world, created_after=times[1], created_before=times[3]) == [
+        jobs[2],
+        jobs[1],
+    ]
     assert await listed(world, created_after=times[3]) == [jobs[3]]
     assert await listed(world, created_before=times[0]) == []
 
@@ -94,8 +142,12 @@ async def test_due_times_mean_scheduled_jobs(world: World) -> None:
     assert await listed(world, scheduled_after=after(0), statuses=(JobStatus.PENDING,)) == []
 
 
-@pytest.mark.parametrize("wanted", [{}, {"tag": "t"}, {"queue": "default"}, {"statuses": (JobStatus.PENDING,)}])
-async def test_pages_by_cursor_and_by_offset_cover_everything_once(world: World, wanted: dict[str, object]) -> None:
+@pytest.mark.parametrize(
+    "wanted", [{}, {"tag": "t"}, {"queue": "default"}, {"statuses": (JobStatus.PENDING,)}]
+)
+async def test_pages_by_cursor_and_by_offset_cover_everything_once(
+    world: World, wanted: dict[str, object]
+) -> None:
     jobs = await world.enqueue_many(25, tags=["t"])
     jobs.reverse()
     by_cursor: list[UUID] = []
@@ -105,7 +157,10 @@ async def test_pages_by_cursor_and_by_offset_cover_everything_once(world: World,
         cursor = cursor_at(page[-1])
         await world.enqueue(tags=["t"])
     assert by_cursor == jobs
-    assert await listed(world, Page(limit=5, offset=4), **wanted) == (await listed(world, **wanted))[4:9]
+    assert (
+        await listed(world, Page(limit=5, offset=4), **wanted)
+        == (await listed(world, **wanted))[4:9]
+    )
     assert await listed(world, Page(limit=5, offset=500), **wanted) == []
 
 
@@ -136,7 +191,10 @@ async def test_another_projects_jobs_are_invisible_in_every_read_and_change(worl
     running = await world.enqueue(project=second, tags=["t"])
     claimed = await world.claim_one(await world.worker(project=second))
     await world.engine.log([NewLine(claimed.fence, Level.INFO, "secret")])
-    pending, scheduled = await world.enqueue(project=second, tags=["t"]), await world.enqueue(project=second, at=60)
+    pending, scheduled = (
+        await world.enqueue(project=second, tags=["t"]),
+        await world.enqueue(project=second, at=60),
+    )
     finished = await world.enqueue(project=second)
     await world.engine.change([second], [finished], CancelJob())
     theirs = [running, pending, scheduled, finished]
@@ -157,7 +215,9 @@ async def test_another_projects_jobs_are_invisible_in_every_read_and_change(worl
         assert await world.engine.list_jobs([1], wanted, Page(cursor=cursor_at(theirs[-1]))) == []
     for job in theirs:
         assert await world.engine.executions([1], job) == []
-        assert await world.engine.logs([1], job, least=Level.TRACE, after=0, limit=10, offset=0) == []
+        assert (
+            await world.engine.logs([1], job, least=Level.TRACE, after=0, limit=10, offset=0) == []
+        )
     for timed_out in (False, True):
         assert await world.engine.active_executions([1], timed_out=timed_out, limit=10) == []
     assert [one.total for one in await world.engine.stats([1])] == [0]

@@ -1,14 +1,22 @@
-"""A silence in which nobody could look at the store (away, disk full, frozen, clock stepped) is nobody's death."""
+"""A silence in which nobody could look at the store (away, disk full, frozen, clock stepped) is
+nobody's death."""
 
 import pytest
 
 from taskforge.domain.errors import LeaseLost
 from taskforge.domain.execution import Beat
 from taskforge.domain.job import Claimed
-from taskforge.domain.outcome import DeadlinePassed, Finish, HeartbeatMissed, LeaseRanOut, Succeed, TimedOut
+from taskforge.domain.outcome import (
+    DeadlinePassed,
+    Finish,
+    HeartbeatMissed,
+    LeaseRanOut,
+    TimedOut,
+    ToSucceeded,
+)
 from taskforge.domain.worker import Registered, Sample
-from taskforge.storage.engine import Engine
-from tests.engine.world import World
+from taskforge.ports.engine import Engine
+from tests.support.world import World
 
 RHYTHM = 2.0
 LEASE = 10.0
@@ -19,7 +27,9 @@ async def look(world: World) -> list[type]:
     return [type(one.outcome) for one in await world.engine.lapsed(100, rhythm=RHYTHM)]
 
 
-async def at_work(world: World, queue: str = "default", lease: float = LEASE, **options: object) -> tuple[Registered, Claimed]:
+async def at_work(
+    world: World, queue: str = "default", lease: float = LEASE, **options: object
+) -> tuple[Registered, Claimed]:
     """A worker that runs one job, renewed just now, at a time when somebody looked."""
     await world.enqueue(queue, **options)
     worker = await world.worker(lease=lease)
@@ -38,7 +48,9 @@ async def keep(world: World, worker: Registered, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("step", [16.0, 3_600.0, -120.0])
-async def test_whoever_was_alive_before_gets_a_lease_from_when_it_is_over(world: World, step: float) -> None:
+async def test_whoever_was_alive_before_gets_a_lease_from_when_it_is_over(
+    world: World, step: float
+) -> None:
     worker, claimed = await at_work(world)
     world.clock.advance(step)
     assert await look(world) == []
@@ -48,7 +60,17 @@ async def test_whoever_was_alive_before_gets_a_lease_from_when_it_is_over(world:
     await world.engine.renew(worker.incarnation, LEASE, Sample())
     world.clock.advance(1.5)
     assert await look(world) == []
-    assert await world.finish(claimed.fence, Succeed()) == []
+    assert await world.finish(claimed.fence, ToSucceeded()) == []
+
+
+async def test_whoever_was_heard_of_before_the_clock_was_set_back_was_not_in_the_future(
+    world: World,
+) -> None:
+    await at_work(world)
+    world.clock.advance(-120)
+    assert await look(world) == []
+    [worker] = await world.engine.workers([1])
+    assert worker.last_heartbeat == world.clock.now()
 
 
 @pytest.mark.parametrize("step", [16.0, -120.0])
@@ -63,7 +85,9 @@ async def test_whoever_died_meanwhile_is_found_a_lease_later(world: World, step:
     assert await look(world) == [LeaseRanOut]
 
 
-async def test_whoever_comes_when_nobody_had_to_look_meets_no_silence(world: World, caplog: pytest.LogCaptureFixture) -> None:
+async def test_whoever_comes_when_nobody_had_to_look_meets_no_silence(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     for _ in range(10):
         await world.engine.lapsed(100, unless_within=RHYTHM / 4, rhythm=RHYTHM)
         world.clock.advance(1)
@@ -79,6 +103,16 @@ async def test_whoever_comes_when_nobody_had_to_look_meets_no_silence(world: Wor
     world.clock.advance(60)  # and a silence that is one is bridged as ever
     assert await look(world) == []
     assert "nobody could look at the store for a while: 1 leases of before go on" in caplog.text
+
+
+async def test_a_new_worker_that_comes_first_ends_no_silence(world: World) -> None:
+    """It has a lease from now, and has renewed nothing: that it could register says nothing of the
+    time before."""
+    worker, _ = await at_work(world)
+    world.clock.advance(16.0)
+    await world.worker(lease=LEASE, name="newcomer")
+    assert await look(world) == []
+    await world.engine.renew(worker.incarnation, LEASE, Sample())
 
 
 async def test_whoever_was_gone_before_stays_so(world: World) -> None:
@@ -116,7 +150,8 @@ async def test_a_short_silence_gives_back_no_more_than_itself(world: World) -> N
 
 
 async def test_the_one_who_comes_back_first_may_be_the_worker_itself(world: World) -> None:
-    """It renews, or claims, before anybody has looked; and so does another, whose lease was shorter."""
+    """It renews, or claims, before anybody has looked; and so does another, whose lease was
+    shorter."""
     worker, claimed = await at_work(world)
     brief, held = await at_work(world, lease=3)
     world.clock.advance(16)
@@ -125,11 +160,13 @@ async def test_the_one_who_comes_back_first_may_be_the_worker_itself(world: Worl
     world.clock.advance(16)
     assert await world.claim(brief) == []
     assert await look(world) == []
-    assert await world.finish(claimed.fence, Succeed()) == []
-    assert await world.finish(held.fence, Succeed()) == []
+    assert await world.finish(claimed.fence, ToSucceeded()) == []
+    assert await world.finish(held.fence, ToSucceeded()) == []
 
 
-async def test_a_renewal_that_came_in_time_bridges_for_those_whose_lease_is_over(world: World) -> None:
+async def test_a_renewal_that_came_in_time_bridges_for_those_whose_lease_is_over(
+    world: World,
+) -> None:
     """Else it would be taken for a sign that the store was there all the time."""
     worker, _ = await at_work(world, lease=60)
     await at_work(world)
@@ -147,7 +184,8 @@ async def test_an_idle_worker_goes_on_too(world: World) -> None:
 
 
 async def test_while_others_renew_the_store_was_there(world: World) -> None:
-    """All who look stood still, as with a blocked loop; their keepers renewed. A worker that did not is lost."""
+    """All who look stood still, as with a blocked loop; their keepers renewed. A worker that did
+    not is lost."""
     witness = await world.worker(lease=60)
     silent, claimed = await at_work(world)
     for _ in range(16):
@@ -158,7 +196,7 @@ async def test_while_others_renew_the_store_was_there(world: World) -> None:
     assert await look(world) == [LeaseRanOut]
     with pytest.raises(LeaseLost):
         await world.claim(silent)
-    assert await world.engine.finish([Finish(claimed.fence, Succeed())]) == []
+    assert await world.engine.finish([Finish(claimed.fence, ToSucceeded())]) == []
 
 
 @pytest.mark.parametrize("step", [16.0, -120.0])
@@ -187,7 +225,8 @@ async def test_timeouts_and_heartbeats_wait_and_deadlines_do_not(world: World, s
 
 
 async def test_a_silence_after_the_clock_was_set_back_is_like_any_other(world: World) -> None:
-    """Whoever registered, and what was claimed, in what is the future now was there before the silence."""
+    """Whoever registered, and what was claimed, in what is the future now was there before the
+    silence."""
     worker, claimed = await at_work(world, timeout_seconds=20)
     world.clock.advance(-120)
     assert await look(world) == []

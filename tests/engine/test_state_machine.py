@@ -1,7 +1,9 @@
-"""R12: SQLite, PostgreSQL and a tiny model step together; every answer and all that can be seen must agree.
+"""R12: SQLite, PostgreSQL and a tiny model step together; every answer and all that can be seen
+must agree.
 
-TASKFORGE_MACHINE_EXAMPLES=300 TASKFORGE_MACHINE_STEPS=50   (the short form; the long one is marked `long`)
-TASKFORGE_MACHINE_SHRINK=1   takes up to five minutes more to make a failing run as short as possible
+TASKFORGE_MACHINE_EXAMPLES=300 TASKFORGE_MACHINE_STEPS=50 (the short form; the long one is marked
+`long`) TASKFORGE_MACHINE_SHRINK=1 takes up to five minutes more to make a failing run as short as
+possible
 """
 
 import asyncio
@@ -18,7 +20,13 @@ from uuid import UUID
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
 from taskforge.domain import changes as c
 from taskforge.domain import outcome as o
@@ -28,10 +36,10 @@ from taskforge.domain.ids import IdMint, job_of
 from taskforge.domain.job import JobStatus, NewJob
 from taskforge.domain.queue import QueueSettings, UpdateQueue
 from taskforge.domain.worker import Sample
-from tests.engine.model import Model, ModelQueue, ModelWorker
-from tests.engine.sides import LEASE, QUEUES, WORKERS, Side
-from tests.engine.stores import PostgresStore, SqliteStore, Store
-from tests.engine.world import ERROR, Clock
+from tests.support.model import Model, ModelQueue, ModelWorker
+from tests.support.sides import LEASE, QUEUES, WORKERS, Side
+from tests.support.stores import PostgresStore, SqliteStore, Store
+from tests.support.world import ERROR, Clock
 
 DEAD = UUID(int=0xDEAD)
 WAITING = (JobStatus.PENDING, JobStatus.SCHEDULED)
@@ -55,18 +63,23 @@ ACTIONS = [
     "update_queue",
 ]
 LIVING: list[o.Transition] = [
-    o.Retry(0.0, ERROR),
-    o.Retry(5.0, ERROR),
-    o.Retry(2.0, ERROR, crashed=True),
-    o.Snooze(0.0, "later"),
-    o.Snooze(4.0, "later"),
-    o.HandBack("stopping"),
-    o.Skip("not mine"),
-    o.Misfit(ERROR, o.Retry(3.0, ERROR, misfit=True)),
-    o.Misfit(ERROR, o.Fail(ERROR, "no attempts left")),
-    o.DeadLetter(DEAD, ERROR, "no attempts left"),
+    o.ToRetry(0.0, ERROR),
+    o.ToRetry(5.0, ERROR),
+    o.ToRetry(2.0, ERROR, crashed=True),
+    o.ToSnoozed(0.0, "later"),
+    o.ToSnoozed(4.0, "later"),
+    o.ToHandBack("stopping"),
+    o.ToSkipped("not mine"),
+    o.ToMisfit(ERROR, o.ToRetry(3.0, ERROR, misfit=True)),
+    o.ToMisfit(ERROR, o.ToFailed(ERROR, "no attempts left")),
+    o.ToDeadLetter(DEAD, ERROR, "no attempts left"),
 ]
-ENDINGS: list[o.Transition] = [o.Succeed(b'{"ok":true}'), o.Succeed(None), o.Fail(ERROR, "no luck"), o.Cancel("not wanted")]
+ENDINGS: list[o.Transition] = [
+    o.ToSucceeded(b'{"ok":true}'),
+    o.ToSucceeded(None),
+    o.ToFailed(ERROR, "no luck"),
+    o.ToCancelled("not wanted"),
+]
 EDITS: list[c.JobChange] = [
     c.EditJob(priority=5),
     c.EditJob(at=0.0),
@@ -91,7 +104,8 @@ class EnginesAgree(RuleBasedStateMachine):
     runner: ClassVar[asyncio.Runner]
     sides: ClassVar[list[Side]]
     clock: ClassVar[Clock]
-    done: ClassVar[Counter[str]] = Counter()  # what was really done, so that a run that did nothing is found out
+    # what was really done, so that a run that did nothing is found out
+    done: ClassVar[Counter[str]] = Counter()
 
     @initialize()
     def begin(self) -> None:
@@ -112,7 +126,9 @@ class EnginesAgree(RuleBasedStateMachine):
 
     def _register(self, name: str, options: dict[str, Any]) -> None:
         until, now = self.model.after(LEASE), self.model.now
-        self.model.register(name, ModelWorker(options.get("types"), options.get("queues"), until, LEASE, now))
+        self.model.register(
+            name, ModelWorker(options.get("types"), options.get("queues"), until, LEASE, now)
+        )
 
     def _each(self, call: Callable[[Side], Any]) -> list[Any]:
         async def both() -> list[Any]:
@@ -133,7 +149,8 @@ class EnginesAgree(RuleBasedStateMachine):
 
     @rule(action=st.sampled_from(ACTIONS), seed=st.integers(0, 1 << 32))
     def step(self, action: str, seed: int) -> None:
-        """One rule with its own dice: with a rule for each step, runs were mostly of those that need no arguments."""
+        """One rule with its own dice: with a rule for each step, runs were mostly of those that
+        need no arguments."""
         self.taken += 1
         self.dice = Random(seed * 1_000 + self.taken)
         self.sound = False
@@ -156,8 +173,14 @@ class EnginesAgree(RuleBasedStateMachine):
             "idempotency_seconds": 20.0,
         }
         # One microsecond apart, so that staging has one order.
-        times = [None if when is None else self.model.after(when + number * 1e-6) for number in range(count)]
-        jobs = [NewJob(id=self.mint(), payload=b"%d" % number, at=at, **common) for number, at in enumerate(times)]
+        times = [
+            None if when is None else self.model.after(when + number * 1e-6)
+            for number in range(count)
+        ]
+        jobs = [
+            NewJob(id=self.mint(), payload=b"%d" % number, at=at, **common)
+            for number, at in enumerate(times)
+        ]
         repeated = [dice.choice(self.asked)] if self.asked and dice.random() < 0.1 else []
         self.asked += jobs
         self.known += [job.id for job in jobs if job.id is not None]
@@ -188,13 +211,23 @@ class EnginesAgree(RuleBasedStateMachine):
         self._finish(self._running(), self.dice.choice(ENDINGS), self.dice.choice([None, 0.5]))
 
     def finish_whatever(self) -> None:
-        """Any claim ever given out, most of them stale, and rescues of claims that may not have lapsed."""
-        self._finish(self.fences, self.dice.choice(LIVING + ENDINGS), None, lapsed=self.dice.random() < 0.3)
+        """Any claim ever given out, most of them stale, and rescues of claims that may not have
+        lapsed."""
+        self._finish(
+            self.fences, self.dice.choice(LIVING + ENDINGS), None, lapsed=self.dice.random() < 0.3
+        )
 
     def _running(self) -> list[UUID]:
         return [fence for fence in self.fences if self.model.running(fence) is not None]
 
-    def _finish(self, fences: list[UUID], transition: o.Transition, ran: float | None, *, lapsed: bool = False) -> None:
+    def _finish(
+        self,
+        fences: list[UUID],
+        transition: o.Transition,
+        ran: float | None,
+        *,
+        lapsed: bool = False,
+    ) -> None:
         if not fences:
             return self.claim()
         self._tick()
@@ -203,7 +236,10 @@ class EnginesAgree(RuleBasedStateMachine):
         if lost is not None and lapsed:
             lost = (lost[0], False)
         self.done[type(transition).__name__ if lost is None else "lost"] += 1
-        self._agree([] if lost is None else [lost], lambda side: side.finish(fence, transition, ran, lapsed=lapsed))
+        self._agree(
+            [] if lost is None else [lost],
+            lambda side: side.finish(fence, transition, ran, lapsed=lapsed),
+        )
         return None
 
     def beat(self) -> None:
@@ -211,12 +247,18 @@ class EnginesAgree(RuleBasedStateMachine):
             return self.claim()
         self._tick()
         running = self._running() if self.dice.random() < 0.8 else []
-        fence, progress = self.dice.choice(running or self.fences), self.dice.choice([None, 0.25, 0.5])
+        fence, progress = (
+            self.dice.choice(running or self.fences),
+            self.dice.choice([None, 0.25, 0.5]),
+        )
         ago, alive = self.dice.choice([None, None, 0.0, 0.0, 0.25]), self.dice.random() < 0.6
-        # A start that is told twice, in one call or in two, counts once: the answer to the first may have been lost.
+        # A start that is told twice, in one call or in two, counts once: the answer to the first
+        # may have been lost.
         again = ago is not None and self.dice.random() < 0.5
         job = self.model.running(fence)
-        self.done["start told again"] += again or (ago is not None and job is not None and job.started_at is not None)
+        self.done["start told again"] += again or (
+            ago is not None and job is not None and job.started_at is not None
+        )
         lost = self.model.beat(fence, progress, ago, alive)
         told = [Beat(fence=fence, progress=progress, started_seconds_ago=ago, alive=alive)]
         if again:
@@ -237,7 +279,12 @@ class EnginesAgree(RuleBasedStateMachine):
 
     def change_finished(self) -> None:
         final = [job.id for job in self.model.jobs.values() if job.status.is_final]
-        self._change(final, self.dice.choice([c.RetryJob(), c.RetryJob(attempts=2), c.DeleteJob(), c.ErasePayload()]))
+        self._change(
+            final,
+            self.dice.choice(
+                [c.RetryJob(), c.RetryJob(attempts=2), c.DeleteJob(), c.ErasePayload()]
+            ),
+        )
 
     def cancel_running(self) -> None:
         self._change([job_of(fence) for fence in self._running()], c.CancelJob("by hand"))
@@ -265,14 +312,18 @@ class EnginesAgree(RuleBasedStateMachine):
             self._each(lambda side: side.engine.fold(5))
 
     def rescue(self) -> None:
-        """By those who look in a rhythm or in none. What was a silence to the next of them is decided by the one before."""
+        """By those who look in a rhythm or in none. What was a silence to the next of them is
+        decided by the one before."""
         self._tick(self.dice.choice([0, 0, 9, 21, 41]))
         rhythm = self.dice.choice([None, None, 5.0, 30.0])
         if not self.model.is_worth_a_look():
             return  # SQLite leaves its file alone then, and PostgreSQL notes the look all the same
 
         async def look(side: Side) -> dict[UUID, str]:
-            return {one.fence: type(one.outcome).__name__ for one in await side.engine.lapsed(100, rhythm=rhythm)}
+            return {
+                one.fence: type(one.outcome).__name__
+                for one in await side.engine.lapsed(100, rhythm=rhythm)
+            }
 
         before = self.model.lapsed()
         found = self.model.look(rhythm)
@@ -287,11 +338,15 @@ class EnginesAgree(RuleBasedStateMachine):
         job = self.model.running(fence)
         assert job is not None
         late = self.model.why_lapsed(job) == "DeadlinePassed"
-        expected = o.Attempt(job.attempt, job.max_attempts, job.crashes, job.claims, job.cancel_requested, late)
+        expected = o.Attempt(
+            job.attempt, job.max_attempts, job.crashes, job.claims, job.cancel_requested, late
+        )
         decided: list[o.Transition] = []
 
         async def decide(side: Side) -> o.Attempt:
-            [one] = [one for one in await side.engine.lapsed(100, rhythm=rhythm) if one.fence == fence]
+            [one] = [
+                one for one in await side.engine.lapsed(100, rhythm=rhythm) if one.fence == fence
+            ]
             transition = o.decide(one.attempt, one.outcome, one.policy, 0.5)
             decided.append(transition)
             assert await side.finish(fence, transition, None, lapsed=True) == []
@@ -317,18 +372,25 @@ class EnginesAgree(RuleBasedStateMachine):
         queue.priority = queue.priority if priority is None else priority
 
         async def update(side: Side) -> tuple[bool, int]:
-            wish = UpdateQueue(queue=side.queues[name].id, is_active=queue.is_active, priority=priority)
+            wish = UpdateQueue(
+                queue=side.queues[name].id, is_active=queue.is_active, priority=priority
+            )
             changed = await side.engine.change_queue(1, wish)
             return changed.is_active, changed.priority
 
         self._agree((queue.is_active, queue.priority), update)
 
     def renew(self) -> None:
-        """A worker whose lease is over comes back in a new life once nothing of the old one runs."""
+        """A worker whose lease is over comes back in a new life once nothing of the old one
+        runs."""
         self._tick()
         worker = self.dice.choice(list(WORKERS))
         alive = self.model.renew(worker)
-        running = [job for job in self.model.jobs.values() if job.status is JobStatus.PROCESSING and job.worker == worker]
+        running = [
+            job
+            for job in self.model.jobs.values()
+            if job.status is JobStatus.PROCESSING and job.worker == worker
+        ]
 
         async def renew(side: Side) -> object:
             try:
@@ -348,7 +410,8 @@ class EnginesAgree(RuleBasedStateMachine):
 
     @invariant()
     def everything_visible_agrees(self) -> None:
-        """Answers are compared at every step; all that can be seen, which costs as much as the step, at every third."""
+        """Answers are compared at every step; all that can be seen, which costs as much as the
+        step, at every third."""
         if hasattr(self, "model") and self.taken % 3 == 0:
             self._compare()
 
@@ -356,13 +419,19 @@ class EnginesAgree(RuleBasedStateMachine):
         states = self._each(lambda side: side.state(self.known))
         expected = {job.id: job.seen() for job in self.model.jobs.values()}
         for side, (jobs, stats) in zip(self.sides, states, strict=True):
-            seen = {job: {name: fields[name] for name in expected.get(job, fields)} for job, fields in jobs.items()}
-            assert seen == expected, f"{side.name} and the model differ: " + _difference(seen, expected)
+            seen = {
+                job: {name: fields[name] for name in expected.get(job, fields)}
+                for job, fields in jobs.items()
+            }
+            assert seen == expected, f"{side.name} and the model differ: " + _difference(
+                seen, expected
+            )
             assert stats == self.model.stats(), side.name
             assert jobs == states[0][0], "the engines differ: " + _difference(jobs, states[0][0])
 
     def teardown(self) -> None:
-        if not getattr(self, "sound", False):  # a step failed already, and what it says matters more
+        # a step failed already, and what it says matters more
+        if not getattr(self, "sound", False):
             return
         self._compare()
 
@@ -370,8 +439,15 @@ class EnginesAgree(RuleBasedStateMachine):
             await side.store.probe.check()
             found = {}
             for job in self.model.jobs.values():
-                ended = [one for one in await side.engine.executions([1], job.id) if one.finished_at is not None]
-                found[job.id] = [(one.id.int & 0xFFFFFF, one.attempt_number, one.status.value, one.reason) for one in ended]
+                ended = [
+                    one
+                    for one in await side.engine.executions([1], job.id)
+                    if one.finished_at is not None
+                ]
+                found[job.id] = [
+                    (one.id.int & 0xFFFFFF, one.attempt_number, one.status.value, one.reason)
+                    for one in ended
+                ]
             return found
 
         self._agree({job.id: job.executions for job in self.model.jobs.values()}, history)
@@ -380,7 +456,11 @@ class EnginesAgree(RuleBasedStateMachine):
 def _difference(one: dict[UUID, dict[str, object]], other: dict[UUID, dict[str, object]]) -> str:
     parts = [f"jobs {set(one) ^ set(other)}"] if set(one) != set(other) else []
     for job in set(one) & set(other):
-        parts += [f"{job} {name}: {one[job][name]} ≠ {other[job][name]}" for name in one[job] if one[job][name] != other[job][name]]
+        parts += [
+            f"{job} {name}: {one[job][name]} ≠ {other[job][name]}"
+            for name in one[job]
+            if one[job][name] != other[job][name]
+        ]
     return "; ".join(parts)
 
 
@@ -415,7 +495,11 @@ def run(machine: type[EnginesAgree], examples: int, steps: int) -> Counter[str]:
             database=None,
             print_blob=True,
             report_multiple_bugs=False,
-            phases=[phase for phase in Phase if phase is not Phase.shrink or "TASKFORGE_MACHINE_SHRINK" in os.environ],
+            phases=[
+                phase
+                for phase in Phase
+                if phase is not Phase.shrink or "TASKFORGE_MACHINE_SHRINK" in os.environ
+            ],
             suppress_health_check=list(HealthCheck),
         ),
     )

@@ -5,14 +5,15 @@ from uuid import UUID
 
 from taskforge.domain.changes import EditJob, ErasePayload, RetryJob
 from taskforge.domain.execution import Beat
-from taskforge.domain.outcome import Fail, HandBack, Retry, Succeed
-from tests.engine.world import ERROR, World
+from taskforge.domain.outcome import ToFailed, ToHandBack, ToRetry, ToSucceeded
+from tests.support.world import ERROR, World
 
 DAY = 86_400
 
 
 async def updated(world: World, job: UUID) -> float:
-    """Seconds ago. A job that became ready has the microseconds of its place in the batch behind it."""
+    """Seconds ago. A job that became ready has the microseconds of its place in the batch behind
+    it."""
     return round((world.clock.now() - (await world.job(job)).updated_at).total_seconds(), 3)
 
 
@@ -33,7 +34,7 @@ async def test_each_step_of_a_job_is_its_last_change(world: World) -> None:
     await world.engine.beat([Beat(fence=claimed.fence, progress=0.5)])
     assert await updated(world, job) == 0
     world.clock.advance(10)
-    await world.finish(claimed.fence, Retry(100.0, ERROR))
+    await world.finish(claimed.fence, ToRetry(100.0, ERROR))
     world.clock.advance(10)
     assert await updated(world, job) == 10  # waiting for its next attempt
     world.clock.advance(100)
@@ -41,17 +42,17 @@ async def test_each_step_of_a_job_is_its_last_change(world: World) -> None:
     assert await updated(world, job) == 0
     claimed = await world.claim_one(await world.worker())
     world.clock.advance(10)
-    await world.finish(claimed.fence, HandBack("back at its old turn"))
+    await world.finish(claimed.fence, ToHandBack("back at its old turn"))
     assert await updated(world, job) == 0
     world.clock.advance(10)
     claimed = await world.claim_one(await world.worker())
-    await world.finish(claimed.fence, Fail(ERROR, "no"))
+    await world.finish(claimed.fence, ToFailed(ERROR, "no"))
     world.clock.advance(10)
     assert await updated(world, job) == 10
     await world.change(job, RetryJob())
     assert await updated(world, job) == 0
     claimed = await world.claim_one(await world.worker())
-    await world.finish(claimed.fence, Succeed())
+    await world.finish(claimed.fence, ToSucceeded())
     world.clock.advance(10)
     await world.change(job, ErasePayload())
     world.clock.advance(1)
@@ -75,7 +76,7 @@ async def test_executions_are_updated_by_whatever_is_known_of_them(world: World)
     [execution] = await world.engine.executions([1], job)
     assert execution.updated_at == world.clock.now()
     world.clock.advance(2)
-    await world.finish(fence, Succeed())
+    await world.finish(fence, ToSucceeded())
     [execution] = await world.engine.executions([1], job)
     assert execution.updated_at == world.clock.now()
 
@@ -84,17 +85,26 @@ async def test_who_ran_it_is_known_by_id_and_name_in_every_place(world: World) -
     first = await world.worker("anna")
     job = await world.enqueue()
     claimed = await world.claim_one(first)
-    for found in (await world.job(job), *await world.engine.active_executions([1], timed_out=False, limit=10)):
-        assert (found.worker, found.worker_id, found.worker_name) == (first.incarnation, first.worker, "anna")
-    await world.finish(claimed.fence, Retry(0.0, ERROR))
+    for found in (
+        await world.job(job),
+        *await world.engine.active_executions([1], timed_out=False, limit=10),
+    ):
+        assert (found.worker, found.worker_id, found.worker_name) == (
+            first.incarnation,
+            first.worker,
+            "anna",
+        )
+    await world.finish(claimed.fence, ToRetry(0.0, ERROR))
     waiting = await world.job(job)
     assert (waiting.worker, waiting.worker_id, waiting.worker_name) == (None, None, None)
     second = await world.worker("anna")
     assert (second.worker, second.incarnation != first.incarnation) == (first.worker, True)
-    await world.finish((await world.claim_one(second)).fence, Succeed())
+    await world.finish((await world.claim_one(second)).fence, ToSucceeded())
     executions = await world.engine.executions([1], job)
     assert [one.worker for one in executions] == [first.incarnation, second.incarnation]
-    assert {(one.worker_id, one.worker_name) for one in (*executions, await world.job(job))} == {(first.worker, "anna")}
+    assert {(one.worker_id, one.worker_name) for one in (*executions, await world.job(job))} == {
+        (first.worker, "anna")
+    }
     assert first.worker in {one.id for one in await world.engine.workers([1])}
 
 
@@ -103,18 +113,23 @@ async def test_a_worker_that_is_long_gone_is_known_while_history_tells_of_it(wor
     worker = await world.worker("anna", lease=10)
     kept = await world.enqueue("kept")
     claimed = await world.claim_one(worker)
-    await world.finish(claimed.fence, Succeed())
+    await world.finish(claimed.fence, ToSucceeded())
     while await world.engine.fold(100):
         pass
     world.clock.advance(8 * DAY)
     await world.engine.prune(7, 100)
     assert await world.engine.workers([1]) == []
     found, [execution] = await world.job(kept), await world.engine.executions([1], kept)
-    assert (found.worker_id, found.worker_name) == (execution.worker_id, execution.worker_name) == (worker.worker, "anna")
+    assert (
+        (found.worker_id, found.worker_name)
+        == (execution.worker_id, execution.worker_name)
+        == (worker.worker, "anna")
+    )
     assert await world.probe.count("former_workers") == 1
     world.clock.advance(110 * DAY)
     await world.engine.prune(7, 100)
-    assert await world.probe.count("former_workers") == 1  # a retry may have been older than the end it led to
+    # a retry may have been older than the end it led to
+    assert await world.probe.count("former_workers") == 1
     world.clock.advance(30 * DAY)
     await world.engine.prune(7, 100)
     assert await world.probe.count("former_workers") == 0

@@ -1,11 +1,12 @@
-"""Broken twins: an engine with one safeguard taken out must fail the check that guards it. A test that cannot fail proves nothing.
+"""Broken twins: an engine with one safeguard taken out must fail the check that guards it. A test
+that cannot fail proves nothing.
 
-The patches are text edits of the engines' own statements, applied here and nowhere else. One that no longer fits is named by a test
-of its own, and proves nothing until it is mended: what an edit broke is for the real tests to say.
+The patches are text edits of the engines' own statements, applied here and nowhere else. One that
+no longer fits is named by a test of its own, and proves nothing until it is mended: what an edit
+broke is for the real tests to say.
 """
 
 import asyncio
-import importlib
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime, timedelta
@@ -18,7 +19,7 @@ import pytest
 
 from taskforge.domain.errors import QueuePaused
 from taskforge.domain.job import JobStatus
-from taskforge.domain.outcome import HandBack, Retry, Succeed
+from taskforge.domain.outcome import ToHandBack, ToRetry, ToSucceeded
 from taskforge.domain.queue import CreateQueue
 from taskforge.storage.postgres.engine import PostgresEngine
 from tests.engine import (
@@ -34,29 +35,34 @@ from tests.engine import (
     test_state_machine,
     test_upkeep,
 )
-from tests.engine.sides import Side
-from tests.engine.stores import PostgresStore, SqliteStore, Store
-from tests.engine.world import ERROR, Clock, World
 from tests.engine_postgres import test_durability, test_meanwhile
+from tests.support.broken import MODULES, Edits, break_statements, misfits
+from tests.support.sides import Side
+from tests.support.stores import PostgresStore, SqliteStore, Store
+from tests.support.world import ERROR, Clock, World
 
-MODULES = {"sqlite": "taskforge.storage.sqlite.keeper", "postgres": "taskforge.storage.postgres.store"}
 Check = Callable[[World], Awaitable[None]]
-Edits = dict[str, list[tuple[str, str]]]
 
 # --- The checks: tests of this suite, asked to fail ---
 
 
 async def stale_success(world: World) -> None:
-    await test_finish.test_a_stale_fence_changes_nothing_though_the_same_process_has_the_job_again(world, Succeed(b"1"))
+    await test_finish.test_a_stale_fence_changes_nothing_though_the_same_process_has_the_job_again(
+        world, ToSucceeded(b"1")
+    )
 
 
 async def stale_retry(world: World) -> None:
-    late = Retry(0.0, ERROR)
-    await test_finish.test_a_stale_fence_changes_nothing_though_the_same_process_has_the_job_again(world, late)
+    late = ToRetry(0.0, ERROR)
+    await test_finish.test_a_stale_fence_changes_nothing_though_the_same_process_has_the_job_again(
+        world, late
+    )
 
 
 async def cancel_is_stronger(world: World) -> None:
-    await test_cancel.test_nothing_that_lets_the_job_live_on_gets_past_a_cancel(world, HandBack("stop"))
+    await test_cancel.test_nothing_that_lets_the_job_live_on_gets_past_a_cancel(
+        world, ToHandBack("stop")
+    )
 
 
 async def late_rescue(world: World) -> None:
@@ -69,7 +75,9 @@ async def late_ending_rescue(world: World) -> None:
 
 async def pause_elsewhere(world: World) -> None:
     other = await world.another()
-    await test_claim.test_a_pause_holds_from_the_next_claim_on_also_from_another_process(world, other)
+    await test_claim.test_a_pause_holds_from_the_next_claim_on_also_from_another_process(
+        world, other
+    )
 
 
 async def lease_needed(world: World) -> None:
@@ -81,7 +89,9 @@ async def concurrency_limit(world: World) -> None:
 
 
 async def rate_limit(world: World) -> None:
-    await test_limits.test_a_rate_limit_lets_through_its_burst_and_then_what_flows(world, await world.another())
+    await test_limits.test_a_rate_limit_lets_through_its_burst_and_then_what_flows(
+        world, await world.another()
+    )
 
 
 async def slots_kept(world: World) -> None:
@@ -103,7 +113,7 @@ async def late_is_nobodys(world: World) -> None:
 
 
 async def key_released(world: World) -> None:
-    await test_keys.test_every_ending_releases_it(world, Succeed())
+    await test_keys.test_every_ending_releases_it(world, ToSucceeded())
 
 
 async def projects_apart(world: World) -> None:
@@ -124,7 +134,9 @@ async def start_counts_once(world: World) -> None:
 
 
 async def keys_apart(world: World) -> None:
-    await test_keys.test_another_projects_key_says_nothing_about_a_job_that_is_refused(world, test_keys.pause, QueuePaused)
+    await test_keys.test_another_projects_key_says_nothing_about_a_job_that_is_refused(
+        world, test_keys.pause, QueuePaused
+    )
 
 
 async def unfinished_stay(world: World) -> None:
@@ -138,7 +150,9 @@ async def history_kept_longer(world: World) -> None:
 
 
 async def retried_is_not_pruned(world: World) -> None:
-    await test_pruning.test_a_job_that_is_retried_while_it_is_pruned_keeps_all_it_has(world, await world.another(), ends=True)
+    await test_pruning.test_a_job_that_is_retried_while_it_is_pruned_keeps_all_it_has(
+        world, await world.another(), ends=True
+    )
 
 
 async def first_origin_kept(world: World) -> None:
@@ -172,7 +186,10 @@ NO_FENCE = [
     ("on i.fence = g.fence", "on left(i.fence::text, 30) = left(g.fence::text, 30)"),
     ("from paired where fence is null", "from paired where false"),
 ]
-LEASE = "and exists (select from taskforge.workers where incarnation = $1 and lease_until > (select now from clock))"
+LEASE = (
+    "and exists (select from taskforge.workers where incarnation = $1 and lease_until > "
+    "(select now from clock))"
+)
 SKIP = ("(ready.skipped is null or not ready.skipped && array[$5, $1])", "$5::uuid is not null")
 LATE = ("and (ready.until is null or ready.until > (select now from clock))", "")
 PLACES = "array(select place from chosen limit coalesce((select room from holder), 0))"
@@ -185,42 +202,86 @@ POSTGRES: dict[str, tuple[Edits, Check]] = {
     "ends without fence": ({"end": NO_FENCE}, stale_success),
     # The history's own key would refuse a second execution of one epoch; it is taken out as well.
     "lives on without fence": (
-        {"again": [*NO_FENCE, ("error::json, reason from moved", "error::json, reason from moved on conflict do nothing")]},
+        {
+            "again": [
+                *NO_FENCE,
+                (
+                    "error::json, reason from moved",
+                    "error::json, reason from moved on conflict do nothing",
+                ),
+            ]
+        },
         stale_retry,
     ),
     "a cancel is forgotten": ({"again": [("and not r.cancel_requested", "")]}, cancel_is_stronger),
-    "rescues without looking again": ({"again": [("(not $17 or", "(not $17 or $17 or")]}, late_rescue),
-    "ends lapsed without looking again": ({"end": [("(not $11 or", "(not $11 or $11 or")]}, late_ending_rescue),
+    "rescues without looking again": (
+        {"again": [("(not $17 or", "(not $17 or $17 or")]},
+        late_rescue,
+    ),
+    "ends lapsed without looking again": (
+        {"end": [("(not $11 or", "(not $11 or $11 or")]},
+        late_ending_rescue,
+    ),
     "an old catalog is good enough": (
-        {"claim": [("(select version from taskforge.catalog) = $2", "$2::bigint is not null")]},
+        {
+            "claim": [
+                (
+                    "(select catalog_version from taskforge.projects where number = $19) = $2",
+                    "$2::bigint is not null",
+                )
+            ]
+        },
         pause_elsewhere,
     ),
-    "claims without a lease": ({"claim": [(LEASE, "and $1::uuid is not null"), ROOM], "claim_doubt": []}, lease_needed),
+    "claims without a lease": (
+        {"claim": [(LEASE, "and $1::uuid is not null"), ROOM], "claim_doubt": []},
+        lease_needed,
+    ),
     "slots are not counted": ({"claim": [ROOM]}, slots_kept),
     "claims do not hold their worker": ({"claim": [ROOM]}, no_job_for_who_leaves),
-    "running jobs are not counted": ({"count_gates": [("count(*) as running", "0 as running")]}, concurrency_limit),
+    "running jobs are not counted": (
+        {"count_gates": [("count(*) as running", "0 as running")]},
+        concurrency_limit,
+    ),
     "the rate is not remembered": (
         {"lock_gates": [("select queue, tokens,", "select queue, null::float8 as tokens,")]},
         rate_limit,
     ),
-    "limits are read without a lock": ({"lock_gates": [("for update skip locked", "")]}, limit_under_claimers),
+    "limits are read without a lock": (
+        {"lock_gates": [("for update skip locked", "")]},
+        limit_under_claimers,
+    ),
     "skips are forgotten": (
         {"claim_one": [SKIP], "claim_many": [SKIP]},
         skip_is_kept,
     ),
     "what is late is handed out": ({"claim_one": [LATE]}, late_is_nobodys),
-    "claimed jobs stay ready": ({"claim": [(MOVE, MOVE[:-12].replace("delete", "select *"))]}, one_place),
+    "claimed jobs stay ready": (
+        {"claim": [(MOVE, MOVE[:-12].replace("delete", "select *"))]},
+        one_place,
+    ),
     "keys are not released": ({"end": [("where keyed)", "where false)")]}, key_released),
     "keys are asked for in every project": (
         {"key_holders": [("project = $1 and scope", "$1::int is not null and scope")]},
         keys_apart,
     ),
     "each start moves the timeout": (
-        {"beat": [("when i.ago is null or r.started_at is not null then", "when i.ago is null then")]},
+        {
+            "beat": [
+                ("when i.ago is null or r.started_at is not null then", "when i.ago is null then")
+            ]
+        },
         start_counts_once,
     ),
     "endings are counted twice": (
-        {"end": [("status, count(*) from ended group by 1, 2, 3", "status, 2 * count(*) from ended group by 1, 2, 3")]},
+        {
+            "end": [
+                (
+                    "status, count(*) from ended group by 1, 2, 3",
+                    "status, 2 * count(*) from ended group by 1, 2, 3",
+                )
+            ]
+        },
         tallies_right,
     ),
 }
@@ -229,31 +290,45 @@ POSTGRES: dict[str, tuple[Edits, Check]] = {
 
 HELD = "r.fence = substr(?1, i.key * 16 + 1, 16)"
 HELD_BY_JOB = "substr(r.fence, 1, 13) = substr(?1, i.key * 16 + 1, 13)"
-OF_CLAIMS = {"heads": "r.", "turns": "", "take": "r.", "take_into": "r.", "take_into_plain": "", "take_from": ""}
+OF_CLAIMS = {
+    "heads": "r.",
+    "turns": "",
+    "take": "r.",
+    "take_into": "r.",
+    "take_into_plain": "",
+    "take_from": "",
+}
 SQLITE: dict[str, tuple[Edits, Check]] = {
     "ends without fence": (
         {
             "claims_held": [(HELD, HELD_BY_JOB)],
             "end_alike": [(HELD, HELD_BY_JOB)],
             "leave_running": [
-                ("where fence in", "where substr(fence, 1, 13) in"), ("i.key * 16 + 1, 16)", "i.key * 16 + 1, 13)"),
+                ("where fence in", ("where substr(fence, "
+                    "1, 13) in")), ("i.key * 16 + 1, 16)", "i.key * 16 + 1, 13)"),
             ],
         },
         stale_success,
     ),
     "slots are not counted": ({"running_of": [("count(*)", "0 * count(*)")]}, slots_kept),
     "a cancel is forgotten": ({"claims_held": [("r.cancel_requested", "0")]}, cancel_is_stronger),
-    "rescues without looking again": ({"claims_lapsed": [("where r.timeout_at", "where ?3 or r.timeout_at")]}, late_rescue),
+    "rescues without "
+        "looking again": ({"claims_lapsed": [("where r.timeout_at", ("where ?3 or "
+            "r.timeout_at"))]}, late_rescue),
     "the rate is not remembered": ({"save_gate": [("?2, ?3", "?2 * 0 + 1e9, ?3")]}, rate_limit),
     "keys are not released": ({"free_keys": [("scope = 0", "scope = 9")]}, key_released),
-    "endings are counted twice": ({"tally": [("values (?, ?, ?, ?)", "values (?, ?, ?, 2 * ?)")]}, tallies_right),
+    "endings are "
+        "counted twice": ({"tally": [("values (?, ?, ?, ?)", ("values (?, ?, "
+            "?, 2 * ?)"))]}, tallies_right),
     "lives on without fence": (
         {
             "claims_held": [(HELD, HELD_BY_JOB)],
             "add_execution": [("insert into", "insert or ignore into")],
-            "claims_in_full": [(HELD, HELD_BY_JOB), ("select r.fence,", "select substr(?1, i.key * 16 + 1, 16),")],
+            "claims_in_full": [(HELD, HELD_BY_JOB), ("select r.fence,", ("select substr(?1, i.key "
+                "* 16 + 1, 16),"))],
             "leave_running": [
-                ("where fence in", "where substr(fence, 1, 13) in"), ("i.key * 16 + 1, 16)", "i.key * 16 + 1, 13)"),
+                ("where fence in", ("where substr(fence, "
+                    "1, 13) in")), ("i.key * 16 + 1, 16)", "i.key * 16 + 1, 13)"),
             ],
         },
         stale_retry,
@@ -262,69 +337,68 @@ SQLITE: dict[str, tuple[Edits, Check]] = {
         {"claims_lapsed": [("where r.timeout_at", "where ?3 or r.timeout_at")]}, late_ending_rescue,
     ),
     "skips are forgotten": (
-        {name: [(f"({row}skipped is null or", f"({row}skipped is null or 1 or")] for name, row in OF_CLAIMS.items()}, skip_is_kept,
+        {name: [((f"({row}skipped "
+            f"is null or"), (f"({row}skipped is "
+                f"null or 1 or"))] for name, row in OF_CLAIMS.items()}, skip_is_kept,
     ),
     "what is late is handed out": (
-        {name: [(f"({row}until is null or", f"({row}until is null or 1 or")] for name, row in OF_CLAIMS.items()}, late_is_nobodys,
+        {name: [((f"({row}until "
+            f"is null or"), (f"({row}until is "
+                f"null or 1 or"))] for name, row in OF_CLAIMS.items()}, late_is_nobodys,
     ),
     "claimed jobs stay ready": (
-        {"leave_ready": [("where fence in", "where 0 and fence in")], "take_from": [("where lane", "where 0 and lane")]}, one_place,
+        {"leave_ready": [("where fence in", ("where 0 and "
+            "fence in"))], "take_from": [("where project", "where 0 and project")]}, one_place,
     ),
-    "keys are asked for in every project": ({"key_holders": [("k.project = ?2", "?2 is not null")]}, keys_apart),
+    "keys are asked for in "
+        "every project": ({"key_holders": [("k.project = ?2", "?2 is not null")]}, keys_apart),
     "each start moves the timeout": (
-        {"beat": [("when ?2 is null or started_at is not null then", "when ?2 is null then")]}, start_counts_once,
+        {"beat": [(("when ?2 is null or started_at is not "
+            "null then"), "when ?2 is null then")]}, start_counts_once,
     ),
     "a second dead letter forgets the first": (
         {"bury": [("coalesce(origin_queue, queue)", "queue")]}, first_origin_kept,
     ),
-    "what was retried is pruned": ({"still_finished": [("where f.finished_at < ?4", "where ?4")]}, retried_is_not_pruned),
+    "what was retried "
+        "is pruned": ({"still_finished": [("where f.finished_at < ?4", "where ?4")]},
+        retried_is_not_pruned),
     "executions are everybody's": (
-        {"executions": [(f"{arm}.project in (select value from json_each(?3))", "?3 <> ''") for arm in "erj"]},
+        {"executions": [((f"{arm}.project in (select value from "
+            f"json_each(?3))"), "?3 <> ''") for arm in "erj"]},
         projects_apart,
     ),
     "keys go with their job": (
-        {"remove_keys": [("(?3 is null or scope = 0 or until <= ?3)", "(?3 is null or 1)")]}, key_outlives_its_job,
+        {"remove_keys": [(("(?3 is null or scope = 0 or "
+            "until <= ?3)"), "(?3 is null or 1)")]}, key_outlives_its_job,
     ),
-    "what is due comes last first": ({"stage": [("(order by due, fence)", "(order by due desc, fence)")]}, due_in_order),
+    "what is due comes "
+        "last first": ({"stage": [("(order by due, fence)", ("(order by due "
+            "desc, fence)"))]}, due_in_order),
 }  # fmt: skip
 
 
-def break_statements(monkeypatch: pytest.MonkeyPatch, module: str, edits: Edits) -> None:
-    loader = importlib.import_module(module)
-    whole: Callable[[str, str], str] = loader.statement
-    # Looked at here, before anybody expects a check to fail: a twin that broke nothing would not be caught by it.
-    if misfits(module, edits):
-        pytest.skip("the twin no longer fits: test_every_twin_fits says why")
-
-    def broken(package: str, name: str) -> str:
-        text = whole(package, name)
-        for old, new in edits.get(name, []):
-            text = text.replace(old, new)
-        return text
-
-    monkeypatch.setattr(loader, "statement", broken)
-
-
-def misfits(module: str, edits: Edits) -> list[str]:
-    """Where an edit finds nothing to replace, and what it looked for."""
-    package, loader = module.rpartition(".")[0], importlib.import_module(module)
-    texts = {name: loader.statement(package, name) for name in edits}
-    return [f"{name}.sql has no {old!r}" for name, replaced in edits.items() for old, _ in replaced if old not in texts[name]]
-
-
 def test_every_twin_fits() -> None:
-    """A statement was edited where a twin breaks it: give the twin the words that the statement has now."""
+    """A statement was edited where a twin breaks it: give the twin the words that the statement has
+    now."""
     twins = {("postgres", name): edits for name, (edits, _) in POSTGRES.items()}
     twins |= {("postgres", name): edits for name, (edits, _) in BY_ITS_OWN_TESTS.items()}
     twins |= {("sqlite", name): edits for name, (edits, _) in SQLITE.items()}
-    twins |= {(engine, f"found by the machine in {next(iter(edits))}"): edits for engine, edits in FOUND_BY_THE_MACHINE}
-    told = [f"{engine}, {name!r}: {why}" for (engine, name), edits in twins.items() for why in misfits(MODULES[engine], edits)]
+    twins |= {
+        (engine, f"found by the machine in {next(iter(edits))}"): edits
+        for engine, edits in FOUND_BY_THE_MACHINE
+    }
+    told = [
+        f"{engine}, {name!r}: {why}"
+        for (engine, name), edits in twins.items()
+        for why in misfits(MODULES[engine], edits)
+    ]
     assert not told, "these twins no longer fit:\n" + "\n".join(told)
 
 
 @pytest.fixture
 async def hospital() -> AsyncIterator[list[Store]]:
-    """Stores whose engines are broken: they are closed, and nobody looks whether their invariants hold."""
+    """Stores whose engines are broken: they are closed, and nobody looks whether their invariants
+    hold."""
     stores: list[Store] = []
     yield stores
     for store in stores:
@@ -364,22 +438,31 @@ async def test_a_broken_sqlite_engine_is_caught(
         await check(world)
 
 
-async def test_sqlite_with_an_old_catalog_is_caught(monkeypatch: pytest.MonkeyPatch, hospital: list[Store], tmp_path: Path) -> None:
-    from taskforge.storage.sqlite.keeper import Keeper, Reach
+async def test_sqlite_with_an_old_catalog_is_caught(
+    monkeypatch: pytest.MonkeyPatch, hospital: list[Store], tmp_path: Path
+) -> None:
+    from taskforge.storage.sqlite import claims
+    from taskforge.storage.sqlite.catalog_cache import CatalogCache
 
-    newest, right = Keeper.current, Keeper.reach
+    newest, right = CatalogCache.of, claims.claim
 
-    def reach(keeper: Keeper, incarnation: UUID, now: int) -> Reach:
+    def claim(*arguments: Any) -> Any:
         with monkeypatch.context() as claiming:
-            claiming.setattr(Keeper, "current", lambda keeper: keeper._catalog or newest(keeper))
-            return right(keeper, incarnation, now)
+            claiming.setattr(
+                CatalogCache,
+                "of",
+                lambda cache, project: cache._catalogs.get(project) or newest(cache, project),
+            )
+            return right(*arguments)
 
-    monkeypatch.setattr(Keeper, "reach", reach)
+    monkeypatch.setattr(claims, "claim", claim)
     with pytest.raises(AssertionError):
         await pause_elsewhere(await open_world(SqliteStore(tmp_path), hospital))
 
 
-async def test_sqlite_without_limits_is_caught(monkeypatch: pytest.MonkeyPatch, hospital: list[Store], tmp_path: Path) -> None:
+async def test_sqlite_without_limits_is_caught(
+    monkeypatch: pytest.MonkeyPatch, hospital: list[Store], tmp_path: Path
+) -> None:
     from taskforge.storage.sqlite.gates import Gates
 
     monkeypatch.setattr(Gates, "room", lambda _, __, wanted: wanted)
@@ -390,11 +473,15 @@ async def test_sqlite_without_limits_is_caught(monkeypatch: pytest.MonkeyPatch, 
 async def test_postgres_that_shows_every_projects_jobs_is_caught(
     monkeypatch: pytest.MonkeyPatch, hospital: list[Store], postgres_url: str
 ) -> None:
-    from taskforge.storage.postgres.store import Store as PostgresParts
+    from taskforge.storage.postgres.connections import PostgresConnections
 
-    right = PostgresParts.in_schema
+    right = PostgresConnections.in_schema
     predicate, none = "project = any ($2::int[])", "$2::int[] is not null"
-    monkeypatch.setattr(PostgresParts, "in_schema", lambda parts, text: right(parts, text).replace(predicate, none))
+    monkeypatch.setattr(
+        PostgresConnections,
+        "in_schema",
+        lambda connections, text: right(connections, text).replace(predicate, none),
+    )
     with pytest.raises(AssertionError):
         await projects_apart(await open_world(PostgresStore(postgres_url), hospital))
 
@@ -406,9 +493,9 @@ async def test_postgres_that_lets_scheduled_jobs_go_with_their_day_is_caught(
 
     look = partitions._survivors
 
-    async def without_waiting(store: Any, connection: Any, *arguments: Any) -> set[UUID]:
-        waiting = await connection.fetch(store.in_schema("select job from taskforge.waiting"))
-        return await look(store, connection, *arguments) - {row["job"] for row in waiting}
+    async def without_waiting(connections: Any, connection: Any, *arguments: Any) -> set[UUID]:
+        waiting = await connection.fetch(connections.in_schema("select job from taskforge.waiting"))
+        return await look(connections, connection, *arguments) - {row["job"] for row in waiting}
 
     monkeypatch.setattr(partitions, "_survivors", without_waiting)
     with pytest.raises(AssertionError):
@@ -422,8 +509,8 @@ async def test_postgres_that_keeps_every_queue_for_the_same_time_is_caught(
 
     drop = partitions.drop_old
 
-    async def after_thirty_days(store: Any, now: datetime, _: datetime, kept: Any) -> int:
-        return await drop(store, now, now - timedelta(days=30), kept)
+    async def after_thirty_days(connections: Any, now: datetime, _: datetime, kept: Any) -> int:
+        return await drop(connections, now, now - timedelta(days=30), kept)
 
     monkeypatch.setattr(partitions, "drop_old", after_thirty_days)
     with pytest.raises(AssertionError):
@@ -433,32 +520,46 @@ async def test_postgres_that_keeps_every_queue_for_the_same_time_is_caught(
 async def test_postgres_that_deletes_queues_under_claims_is_caught(
     monkeypatch: pytest.MonkeyPatch, hospital: list[Store], postgres_url: str
 ) -> None:
-    from taskforge.storage.postgres.registrar import Registrar
+    from taskforge.storage.postgres.queues import PostgresQueues
 
     async def nobody(*_: Any) -> None: ...
 
-    monkeypatch.setattr(Registrar, "_hold_up_claims", nobody)
+    monkeypatch.setattr(PostgresQueues, "_hold_up_claims", nobody)
     world = await open_world(PostgresStore(postgres_url), hospital, real_time=True)
     crowd = test_races.Crowd(world.store, world.engine, world.clock)
     crowd.engines = [world.engine, await world.another()]
     with pytest.raises(AssertionError, match="the queue went"):
-        await test_races.test_a_queue_is_not_deleted_under_a_job_that_is_just_being_claimed(crowd, lambda _: None)
+        await test_races.test_a_queue_is_not_deleted_under_a_job_that_is_just_being_claimed(
+            crowd, lambda _: None
+        )
 
 
 # --- What only PostgreSQL can do wrong, by its own tests ---
 
 
 async def connection_left_as_it_was(engine: PostgresEngine, _: asyncpg.Connection) -> None:
-    await test_durability.test_what_need_not_wait_for_the_disk_leaves_its_connection_as_it_was(engine)
+    await test_durability.test_what_need_not_wait_for_the_disk_leaves_its_connection_as_it_was(
+        engine
+    )
 
 
 async def no_line_behind_the_end(engine: PostgresEngine, connection: asyncpg.Connection) -> None:
-    await test_meanwhile.test_a_line_that_comes_while_its_job_ends_is_reported_lost(engine, connection, engine.schema)
+    await test_meanwhile.test_a_line_that_comes_while_its_job_ends_is_reported_lost(
+        engine, connection, engine.connections.schema
+    )
 
 
-BY_ITS_OWN_TESTS: dict[str, tuple[Edits, Callable[[PostgresEngine, asyncpg.Connection], Awaitable[None]]]] = {
-    "a beat turns waiting for the disk off for good": ({"beat": [("'off', true)", "'off', false)")]}, connection_left_as_it_was),
-    "a line does not wait for the end": ({"log": [(" for key share", "")]}, no_line_behind_the_end),
+BY_ITS_OWN_TESTS: dict[
+    str, tuple[Edits, Callable[[PostgresEngine, asyncpg.Connection], Awaitable[None]]]
+] = {
+    "a beat turns waiting for the disk off for good": (
+        {"beat": [("'off', true)", "'off', false)")]},
+        connection_left_as_it_was,
+    ),
+    "a line does not wait for the end": (
+        {"add_log": [(" for key share", "")]},
+        no_line_behind_the_end,
+    ),
 }
 
 
@@ -477,14 +578,20 @@ async def test_a_broken_postgres_engine_is_caught_by_its_own_tests(
             await check(engine, connection)
     finally:
         await engine.close()
-        await connection.execute(f"drop schema if exists {engine.schema} cascade; drop role if exists {engine.schema}_reader")
+        await connection.execute(
+            f"drop schema if exists {engine.connections.schema} cascade; drop role if exists "
+            f"{engine.connections.schema}_reader"
+        )
         await connection.close()
 
 
 # --- The state machine finds what no single rule was written for ---
 
 FOUND_BY_THE_MACHINE: list[tuple[str, Edits]] = [
-    ("postgres", {"again": [("when p.crashed then p.crashes + 1", "when p.crashed then p.crashes")]}),
+    (
+        "postgres",
+        {"again": [("when p.crashed then p.crashes + 1", "when p.crashed then p.crashes")]},
+    ),
     ("postgres", {"stage": [("order by due, fence", "order by due desc, fence")]}),
     ("postgres", {"end": [("where keyed)", "where false)")]}),
     ("sqlite", {"claims_held": [("r.cancel_requested", "0")]}),
@@ -493,13 +600,25 @@ FOUND_BY_THE_MACHINE: list[tuple[str, Edits]] = [
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("engine", "edits"), FOUND_BY_THE_MACHINE, ids=[f"{e}-{next(iter(s))}" for e, s in FOUND_BY_THE_MACHINE])
+@pytest.mark.parametrize(
+    ("engine", "edits"),
+    FOUND_BY_THE_MACHINE,
+    ids=[f"{e}-{next(iter(s))}" for e, s in FOUND_BY_THE_MACHINE],
+)
 def test_the_machine_finds_a_broken_engine(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.FixtureRequest, engine: str, edits: Edits
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    engine: str,
+    edits: Edits,
 ) -> None:
     break_statements(monkeypatch, MODULES[engine], edits)
     in_file = engine == "sqlite"
-    store = SqliteStore(tmp_path, durable=False) if in_file else PostgresStore(request.getfixturevalue("postgres_url"))
+    store = (
+        SqliteStore(tmp_path, durable=False)
+        if in_file
+        else PostgresStore(request.getfixturevalue("postgres_url"))
+    )
 
     class Alone(test_state_machine.EnginesAgree):
         pass

@@ -9,23 +9,26 @@ from taskforge.domain.job import JobStatus
 from taskforge.domain.outcome import (
     LEASE_RAN_OUT,
     MOST_UNEXPLAINED,
+    NOT_BEGUN,
     Crashed,
     DeadlinePassed,
+    DiedBeforeStart,
     Finish,
     HeartbeatMissed,
     LeaseRanOut,
     Lost,
     Outcome,
-    Retry,
-    Skip,
-    Succeed,
     TimedOut,
+    ToHandBack,
+    ToRetry,
+    ToSkipped,
+    ToSucceeded,
 )
 from taskforge.domain.queue import QueueSettings
 from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.domain.worker import Sample, UpdateWorker
-from taskforge.storage.engine import Engine
-from tests.engine.world import ERROR, World
+from taskforge.ports.engine import Engine
+from tests.support.world import ERROR, World
 
 # --- Staging ---
 
@@ -58,7 +61,9 @@ async def test_staged_jobs_stand_behind_those_already_ready(world: World) -> Non
 # --- Lapsed claims ---
 
 
-async def lapse(world: World, queue: str = "default", *, lease: float = 1e6, **options: Any) -> None:
+async def lapse(
+    world: World, queue: str = "default", *, lease: float = 1e6, **options: Any
+) -> None:
     await world.enqueue(queue, **options)
     await world.claim_one(await world.worker(lease=lease))
 
@@ -72,13 +77,22 @@ async def lapse(world: World, queue: str = "default", *, lease: float = 1e6, **o
         ({"heartbeat_timeout_seconds": 10}, {}, 1e6, HeartbeatMissed),
         ({}, {"deadline": 10}, 1e6, DeadlinePassed),
         # Several at once: deadline, lease, timeout, beat.
-        ({"timeout_seconds": 10, "heartbeat_timeout_seconds": 10}, {"deadline": 10}, 10, DeadlinePassed),
+        (
+            {"timeout_seconds": 10, "heartbeat_timeout_seconds": 10},
+            {"deadline": 10},
+            10,
+            DeadlinePassed,
+        ),
         ({"timeout_seconds": 10, "heartbeat_timeout_seconds": 10}, {}, 10, LeaseRanOut),
         ({"timeout_seconds": 10, "heartbeat_timeout_seconds": 10}, {}, 1e6, TimedOut),
     ],
 )
 async def test_what_a_claim_lapses_of(
-    world: World, settings: dict[str, Any], options: dict[str, Any], lease: float, kind: type[Outcome]
+    world: World,
+    settings: dict[str, Any],
+    options: dict[str, Any],
+    lease: float,
+    kind: type[Outcome],
 ) -> None:
     await world.queue("watched", max_retries=4, **settings)
     await lapse(world, "watched", lease=lease, **options)
@@ -92,7 +106,7 @@ async def test_what_a_claim_lapses_of(
     assert (lapsed.attempt.attempt, lapsed.attempt.max_attempts, lapsed.attempt.epoch) == (1, 5, 1)
     assert lapsed.attempt.deadline_passed == (kind is DeadlinePassed)
     assert lapsed.policy.max_retries == 4
-    assert await world.engine.finish([Finish(lapsed.fence, Retry(1.0, ERROR))], lapsed=True) == []
+    assert await world.engine.finish([Finish(lapsed.fence, ToRetry(1.0, ERROR))], lapsed=True) == []
     assert await world.engine.lapsed(10) == []
 
 
@@ -125,20 +139,23 @@ async def test_a_renewed_lease_keeps_every_job_of_the_worker(world: World) -> No
 
 
 async def test_a_rescue_that_comes_too_late_changes_nothing(world: World) -> None:
-    """Between looking and finishing the worker beat: what lapsed a moment ago has not lapsed now."""
+    """Between looking and finishing the worker beat: what lapsed a moment ago has not lapsed
+    now."""
     await world.queue("watched", heartbeat_timeout_seconds=10)
     job, fence = await world.running(queue="watched")
     world.clock.advance(11)
     [lapsed] = await world.engine.lapsed(10)
     await world.engine.beat([Beat(fence=fence)])
-    assert await world.engine.finish([Finish(lapsed.fence, Retry(1.0, ERROR))], lapsed=True) == [Lost(fence)]
+    assert await world.engine.finish([Finish(lapsed.fence, ToRetry(1.0, ERROR))], lapsed=True) == [
+        Lost(fence)
+    ]
     assert await world.status(job) is JobStatus.PROCESSING
-    assert await world.finish(fence, Succeed()) == []
+    assert await world.finish(fence, ToSucceeded()) == []
 
 
 async def test_a_rescue_of_what_never_lapsed_is_refused_for_every_transition(world: World) -> None:
     job, fence = await world.running()
-    for transition in (Succeed(), Retry(0.0, ERROR), Skip("x")):
+    for transition in (ToSucceeded(), ToRetry(0.0, ERROR), ToSkipped("x")):
         assert await world.finish(fence, transition, lapsed=True) == [Lost(fence)]
     assert await world.status(job) is JobStatus.PROCESSING
 
@@ -147,7 +164,7 @@ async def test_the_worker_may_still_finish_what_nobody_rescued_yet(world: World)
     job = await world.enqueue()
     claimed = await world.claim_one(await world.worker(lease=5))
     world.clock.advance(100)
-    assert await world.finish(claimed.fence, Succeed()) == []
+    assert await world.finish(claimed.fence, ToSucceeded()) == []
     assert await world.engine.lapsed(10) == []
     assert await world.status(job) is JobStatus.SUCCEEDED
 
@@ -159,23 +176,67 @@ async def test_a_rescued_job_is_lost_to_its_worker(world: World) -> None:
     await world.rescue()
     found = await world.job(job)
     assert (found.status, found.crash_count, found.attempt_count) == (JobStatus.PENDING, 0, 0)
-    assert await world.finish(claimed.fence, Succeed()) == [Lost(claimed.fence)]
+    assert await world.finish(claimed.fence, ToSucceeded()) == [Lost(claimed.fence)]
 
 
 async def test_a_poison_pill_ends_after_its_crashes(world: World) -> None:
     job = await world.enqueue(max_attempts=99)
-    for _ in range(3):
-        worker = await world.worker(lease=5)
-        await world.claim_one(worker)
-        await world.engine.deregister(worker.incarnation, died=True)
-        await world.rescue()
-        world.clock.advance(400)
-        await world.engine.stage(10)
+    for crashes in range(3):
+        await die(world, begun=crashes == 2)
     found = await world.job(job)
-    assert (found.status, found.reason) == (JobStatus.FAILED, "poison pill: its workers died 3 times")
+    assert (found.status, found.reason) == (
+        JobStatus.FAILED,
+        "poison pill: its workers died 3 times",
+    )
 
 
-async def test_ten_losses_that_nobody_can_explain_spend_nothing_and_then_each_is_a_crash(world: World) -> None:
+async def test_the_death_of_a_worker_is_the_last_of_no_job_that_had_not_begun(world: World) -> None:
+    """What must run alone waits in its worker's hands while others run, and one of them may be the
+    killer."""
+    job = await world.enqueue(max_attempts=99)
+    for crashes in (1, 2):
+        await die(world)
+        assert (await world.job(job)).crash_count == crashes
+    for losses in range(MOST_UNEXPLAINED):
+        assert await die(world) == DiedBeforeStart("dying", losses)
+        found = await world.job(job)
+        assert (found.status, found.crash_count, found.attempt_count) == (JobStatus.PENDING, 2, 2)
+    claimed = await world.claim_one(await world.worker(lease=5))
+    assert await world.finish(claimed.fence, ToHandBack("something else befell it")) == []
+    for losses in range(MOST_UNEXPLAINED):
+        assert await die(world) == DiedBeforeStart("dying", losses)
+    assert await die(world) == DiedBeforeStart("dying", MOST_UNEXPLAINED)
+    found = await world.job(job)
+    assert (found.status, found.reason) == (
+        JobStatus.FAILED,
+        "poison pill: its workers died 3 times",
+    )
+    assert [one.reason for one in await world.engine.executions([1], job)].count(
+        NOT_BEGUN
+    ) == 2 * MOST_UNEXPLAINED
+
+
+async def die(world: World, *, begun: bool = False) -> Outcome:
+    """A worker takes the only job and dies with it; what the look found of it."""
+    worker = await world.worker("dying", lease=5)
+    claimed = await world.claim_one(worker)
+    if begun:
+        assert (
+            await world.engine.beat(
+                [Beat(fence=claimed.fence, started_seconds_ago=0.0, alive=False)]
+            )
+            == []
+        )
+    await world.engine.deregister(worker.incarnation, died=True)
+    [lapsed] = await world.rescue()
+    world.clock.advance(400)
+    await world.engine.stage(10)
+    return lapsed.outcome
+
+
+async def test_ten_losses_that_nobody_can_explain_spend_nothing_and_then_each_is_a_crash(
+    world: World,
+) -> None:
     job = await world.enqueue(max_attempts=99)
     for losses in range(MOST_UNEXPLAINED):
         name = f"lost-{losses}"
@@ -193,7 +254,10 @@ async def test_ten_losses_that_nobody_can_explain_spend_nothing_and_then_each_is
         world.clock.advance(400)
         await world.engine.stage(10)
     found = await world.job(job)
-    assert (found.status, found.reason) == (JobStatus.FAILED, "poison pill: its workers died 3 times")
+    assert (found.status, found.reason) == (
+        JobStatus.FAILED,
+        "poison pill: its workers died 3 times",
+    )
     ended = [one.reason for one in await world.engine.executions([1], job)]
     assert ended.count(LEASE_RAN_OUT) == MOST_UNEXPLAINED
 
@@ -209,7 +273,8 @@ async def test_a_death_that_is_told_is_a_crash_though_the_lease_would_hold(world
 
 
 async def test_one_look_for_lapsed_claims_serves_all_processes(world: World) -> None:
-    """Each look reads all that runs: with fifty processes it must not be read a hundred times a second."""
+    """Each look reads all that runs: with fifty processes it must not be read a hundred times a
+    second."""
     await lapse(world, lease=10)
     assert await world.engine.lapsed(10, unless_within=0.4) == []
     world.clock.advance(60)
@@ -229,15 +294,25 @@ async def test_one_look_for_lapsed_claims_serves_all_processes(world: World) -> 
 @pytest.mark.parametrize("at", [None, 500])
 @pytest.mark.parametrize(
     ("options", "reason"),
-    [({"expires": 10}, "expired"), ({"deadline": 10}, "deadline passed"), ({"expires": 5, "deadline": 10}, "deadline passed")],
+    [
+        ({"expires": 10}, "expired"),
+        ({"deadline": 10}, "deadline passed"),
+        ({"expires": 5, "deadline": 10}, "deadline passed"),
+    ],
 )
-async def test_waiting_too_long_fails_a_job(world: World, options: dict[str, Any], reason: str, at: float | None) -> None:
+async def test_waiting_too_long_fails_a_job(
+    world: World, options: dict[str, Any], reason: str, at: float | None
+) -> None:
     job = await world.enqueue(at=at, **options)
     kept = await world.enqueue(expires=1_000, deadline=2_000)
     world.clock.advance(11)
     assert await world.engine.expire(10) == 1
     found = await world.job(job)
-    assert (found.status, found.reason, found.completed_at) == (JobStatus.FAILED, reason, world.clock.now())
+    assert (found.status, found.reason, found.completed_at) == (
+        JobStatus.FAILED,
+        reason,
+        world.clock.now(),
+    )
     assert await world.status(kept) is JobStatus.PENDING
     assert await world.engine.expire(10) == 0
 
@@ -253,40 +328,49 @@ async def test_a_job_skipped_by_every_able_worker_fails(world: World) -> None:
     job = await world.enqueue()
     one, two = await world.worker("one"), await world.worker("two")
     await world.worker("unable", types=("other",))
-    await world.finish((await world.claim_one(one)).fence, Skip("not mine"))
+    await world.finish((await world.claim_one(one)).fence, ToSkipped("not mine"))
     assert await world.engine.expire(10) == 0
-    await world.finish((await world.claim_one(two)).fence, Skip("nor mine"))
+    await world.finish((await world.claim_one(two)).fence, ToSkipped("nor mine"))
     assert await world.engine.expire(10) == 1
     found = await world.job(job)
     assert (found.status, found.reason) == (JobStatus.FAILED, "skipped by every able worker")
     assert found.error is not None
-    assert (found.error.type, found.error.message) == ("SkippedByAll", "every worker that could take the job has skipped it")
+    assert (found.error.type, found.error.message) == (
+        "SkippedByAll",
+        "every worker that could take the job has skipped it",
+    )
 
 
 @pytest.mark.parametrize("stopping", [False, True])
-async def test_a_skipped_job_does_not_wait_for_a_worker_that_takes_nothing_more(world: World, stopping: bool) -> None:
+async def test_a_skipped_job_does_not_wait_for_a_worker_that_takes_nothing_more(
+    world: World, stopping: bool
+) -> None:
     job = await world.enqueue()
     picky, leaving = await world.online_worker("picky"), await world.online_worker("leaving")
-    await world.finish((await world.claim_one(picky)).fence, Skip("not mine"))
+    await world.finish((await world.claim_one(picky)).fence, ToSkipped("not mine"))
     assert await world.engine.expire(10) == 0
     if stopping:
         await world.engine.renew(leaving.incarnation, 1e6, Sample(stopping=True))
     else:
-        await world.engine.update_worker(FIRST_PROJECT, UpdateWorker(worker=leaving.worker, drain_mode=True))
+        await world.engine.change_worker(
+            FIRST_PROJECT, UpdateWorker(worker=leaving.worker, drain_mode=True)
+        )
     told = await world.engine.explain([FIRST_PROJECT], job)
     assert [reason.code for reason in told.reasons] == ["skipped"]
     assert await world.engine.expire(10) == 1
     assert await world.status(job) is JobStatus.FAILED
 
 
-async def test_what_waits_for_a_busy_worker_keeps_no_other_job_from_being_looked_at(world: World) -> None:
+async def test_what_waits_for_a_busy_worker_keeps_no_other_job_from_being_looked_at(
+    world: World,
+) -> None:
     """However many were skipped before it, and whosever they are."""
     await world.enqueue_many(35)
     rare = await world.enqueue(job_type="rare")
     picky = await world.worker("picky")
     await world.worker("busy", types=("work",))
     for claimed in await world.claim(picky, 100):
-        await world.finish(claimed.fence, Skip("not mine"))
+        await world.finish(claimed.fence, ToSkipped("not mine"))
     ended = [await world.engine.expire(1) for _ in range(4)]
     assert sum(ended) == 1
     assert await world.status(rare) is JobStatus.FAILED
@@ -296,15 +380,17 @@ async def test_slices_of_skipped_jobs_are_full_to_the_end(world: World) -> None:
     await world.enqueue_many(15)
     picky = await world.worker()
     for claimed in await world.claim(picky, 100):
-        await world.finish(claimed.fence, Skip("not mine"))
+        await world.finish(claimed.fence, ToSkipped("not mine"))
     assert [await world.engine.expire(1) for _ in range(16)] == [1] * 15 + [0]
 
 
 async def test_a_job_waits_when_the_one_worker_that_skipped_it_drains(world: World) -> None:
     job = await world.enqueue()
     picky = await world.online_worker("picky")
-    await world.finish((await world.claim_one(picky)).fence, Skip("not mine"))
-    await world.engine.update_worker(FIRST_PROJECT, UpdateWorker(worker=picky.worker, drain_mode=True))
+    await world.finish((await world.claim_one(picky)).fence, ToSkipped("not mine"))
+    await world.engine.change_worker(
+        FIRST_PROJECT, UpdateWorker(worker=picky.worker, drain_mode=True)
+    )
     told = await world.engine.explain([FIRST_PROJECT], job)
     assert [reason.code for reason in told.reasons] == ["draining"]
     assert await world.engine.expire(10) == 0
@@ -314,7 +400,7 @@ async def test_a_job_waits_when_the_one_worker_that_skipped_it_drains(world: Wor
 async def test_a_skipped_job_waits_while_nobody_able_lives(world: World) -> None:
     job = await world.enqueue()
     picky = await world.worker("picky", lease=10)
-    await world.finish((await world.claim_one(picky)).fence, Skip("not mine"))
+    await world.finish((await world.claim_one(picky)).fence, ToSkipped("not mine"))
     world.clock.advance(11)
     assert await world.engine.expire(10) == 0
     keen = await world.worker("keen")
@@ -342,7 +428,9 @@ async def test_a_job_past_its_time_is_not_handed_out_by_staging(world: World) ->
 # --- A process that keeps the store and does nothing else ---
 
 
-async def test_a_rescuer_goes_by_settings_that_were_changed_elsewhere(world: World, other: Engine) -> None:
+async def test_a_rescuer_goes_by_settings_that_were_changed_elsewhere(
+    world: World, other: Engine
+) -> None:
     dead, main = await world.queue("dead"), await world.queue("main")
     await lapse(world, "main", lease=10)
     assert await other.expire(10) == 0  # it has read the catalog
@@ -352,10 +440,12 @@ async def test_a_rescuer_goes_by_settings_that_were_changed_elsewhere(world: Wor
     assert (lapsed.policy.max_retries, lapsed.policy.dead_letter_queue_id) == (0, dead.id)
 
 
-async def test_expiry_goes_by_queues_that_were_changed_elsewhere(world: World, other: Engine) -> None:
+async def test_expiry_goes_by_queues_that_were_changed_elsewhere(
+    world: World, other: Engine
+) -> None:
     queue = await world.queue("main")
     job = await world.enqueue("main")
-    await world.finish((await world.claim_one(await world.worker())).fence, Skip("not mine"))
+    await world.finish((await world.claim_one(await world.worker())).fence, ToSkipped("not mine"))
     await world.pause(queue)
     assert await other.expire(10) == 0
     await world.resume(queue)

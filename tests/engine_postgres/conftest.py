@@ -13,7 +13,9 @@ async def schema(postgres_url: str) -> AsyncIterator[str]:
     name = f"test_{secrets.token_hex(6)}"
     yield name
     connection = await asyncpg.connect(postgres_url)
-    await connection.execute(f'drop schema if exists "{name}" cascade; drop role if exists "{name}_reader"')
+    await connection.execute(
+        f'drop schema if exists "{name}" cascade; drop role if exists "{name}_reader"'
+    )
     await connection.close()
 
 

@@ -8,11 +8,11 @@ from uuid import UUID
 import pytest
 
 from taskforge.domain.changes import CancelJob, RetryJob
+from taskforge.domain.claim import Claim
 from taskforge.domain.job import Inserted, new_job
-from taskforge.domain.outcome import Finish, Succeed
+from taskforge.domain.outcome import Finish, ToSucceeded
 from taskforge.domain.queue import CreateQueue
 from taskforge.domain.worker import NewWorker
-from taskforge.storage.engine import Claim
 from taskforge.storage.postgres import partitions
 from taskforge.storage.postgres.engine import PostgresEngine
 
@@ -23,19 +23,28 @@ async def test_old_partitions_go_whole_and_survivors_stay(postgres_url: str, sch
     engine = PostgresEngine(postgres_url, schema=schema, clock=lambda: now)
     await engine.open()
     try:
-        await partitions.make_ahead(engine, now)
+        await partitions.make_ahead(engine.connections, now)
         await engine.change_queue(1, CreateQueue(name="emails"))
-        worker = await engine.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 40 * 86_400)
+        worker = await engine.register(
+            1, NewWorker(name="w", max_concurrent_jobs=1_000), 40 * 86_400
+        )
         done, pending = [
-            answer.job for answer in await engine.insert(1, [new_job("emails", "a", tags=["t"]), new_job("emails", "b")])
+            answer.job
+            for answer in await engine.insert(
+                1, [new_job("emails", "a", tags=["t"]), new_job("emails", "b")]
+            )
         ]
-        claimed = [one for one in await engine.claim(Claim(worker.incarnation, 2)) if one.job_type == "a"]
-        await engine.finish([Finish(claimed[0].fence, Succeed())])
+        claimed = [
+            one for one in await engine.claim(Claim(worker.incarnation, 2)) if one.job_type == "a"
+        ]
+        await engine.finish([Finish(claimed[0].fence, ToSucceeded())])
         now = today
         pruned = await engine.prune(7, 100)
         assert pruned.jobs == 1
         assert [job.id for job in await engine.get([1], [done, pending])] == [pending]
-        days = await engine.value("select count(*) from pg_inherits where inhparent = $1::regclass", f"{schema}.jobs")
+        days = await engine.connections.value(
+            "select count(*) from pg_inherits where inhparent = $1::regclass", f"{schema}.jobs"
+        )
         assert days >= partitions.DAYS_AHEAD + 1
         [stats] = await engine.stats([1])
         assert (stats.succeeded, stats.processing) == (0, 1)
@@ -44,7 +53,8 @@ async def test_old_partitions_go_whole_and_survivors_stay(postgres_url: str, sch
 
 
 class Aged:
-    """An engine whose clock can move, three jobs of one day, the first of them finished then, and the partition they are in."""
+    """An engine whose clock can move, three jobs of one day, the first of them finished then, and
+    the partition they are in."""
 
     def __init__(self, url: str, schema: str) -> None:
         self.now = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -52,9 +62,11 @@ class Aged:
 
     async def begin(self) -> None:
         await self.engine.open()
-        await partitions.make_ahead(self.engine, self.now)
+        await partitions.make_ahead(self.engine.connections, self.now)
         await self.engine.change_queue(1, CreateQueue(name="emails"))
-        answers = await self.engine.insert(1, [new_job("emails", "a", number, tags=["t"]) for number in range(3)])
+        answers = await self.engine.insert(
+            1, [new_job("emails", "a", number, tags=["t"]) for number in range(3)]
+        )
         self.jobs = [answer.job for answer in answers if isinstance(answer, Inserted)]
         await self.engine.change([1], self.jobs[:1], CancelJob())
 
@@ -63,7 +75,9 @@ class Aged:
         return (await self.engine.prune(7, 100)).jobs
 
     async def has_partition(self) -> bool:
-        return await self.engine.value(f"select to_regclass('{self.engine.schema}.jobs_20300101') is not null")
+        return await self.engine.connections.value(
+            f"select to_regclass('{self.engine.connections.schema}.jobs_20300101') is not null"
+        )
 
     async def left(self) -> list[UUID]:
         [stats] = await self.engine.stats([1])
@@ -97,7 +111,9 @@ async def test_a_partition_that_many_survive_stays_and_its_old_jobs_go_one_by_on
     assert await aged.left() == []
 
 
-async def test_a_job_that_is_retried_before_its_partition_goes_survives(aged: Aged, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_job_that_is_retried_before_its_partition_goes_survives(
+    aged: Aged, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await aged.engine.change([1], aged.jobs[1:], CancelJob())
     look, seen = partitions._survivors, []
 
@@ -109,7 +125,11 @@ async def test_a_job_that_is_retried_before_its_partition_goes_survives(aged: Ag
 
     monkeypatch.setattr(partitions, "_survivors", look_and_retry)
     assert await aged.later(days=20) == 2
-    assert (seen, await aged.has_partition(), await aged.left()) == ([set(), {aged.jobs[1]}], False, aged.jobs[1:2])
+    assert (seen, await aged.has_partition(), await aged.left()) == (
+        [set(), {aged.jobs[1]}],
+        False,
+        aged.jobs[1:2],
+    )
     worker = await aged.engine.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 60)
     [claimed] = await aged.engine.claim(Claim(worker.incarnation, 2))
     assert claimed.payload == b"1"

@@ -1,4 +1,5 @@
-"""What only PostgreSQL can do wrong: lost answers, held snapshots, poolers, partitions, several processes migrating at once."""
+"""What only PostgreSQL can do wrong: lost answers, held snapshots, poolers, partitions, several
+processes migrating at once."""
 
 import asyncio
 import time
@@ -9,15 +10,15 @@ from typing import Any
 import asyncpg
 import pytest
 
+from taskforge.domain.claim import Claim
 from taskforge.domain.errors import Invalid, StoreUnavailable, StoreUnsuitable
 from taskforge.domain.job import new_job
-from taskforge.domain.outcome import Cancel, Finish, Succeed
+from taskforge.domain.outcome import Finish, ToCancelled, ToSucceeded
 from taskforge.domain.query import JobFilter, Page
 from taskforge.domain.queue import CreateQueue, QueueSettings, UpdateQueue
 from taskforge.domain.worker import NewWorker, UpdateWorker
-from taskforge.storage.engine import Claim
+from taskforge.storage.postgres.claim_window import ClaimWindow
 from taskforge.storage.postgres.engine import PostgresEngine
-from taskforge.storage.postgres.reach import Reach
 
 
 class Deaf:
@@ -41,9 +42,14 @@ class Deaf:
 class Forgetful(PostgresEngine):
     deaf = False
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._whole = self.connections.connection
+        self.connections.connection = self._connection  # type: ignore[method-assign]
+
     @asynccontextmanager
-    async def connection(self, **options: Any) -> AsyncIterator[Any]:
-        async with super().connection(**options) as connection:
+    async def _connection(self, **options: Any) -> AsyncIterator[Any]:
+        async with self._whole(**options) as connection:
             if self.deaf:
                 self.deaf = False
                 try:
@@ -74,7 +80,12 @@ async def test_a_claim_whose_answer_was_lost_is_answered_by_the_next(forgetful: 
     assert adopted.payload == b"1"
     [third] = await forgetful.claim(Claim(worker.incarnation, 1))
     assert third.payload == b"2"
-    assert await forgetful.finish([Finish(adopted.fence, Succeed()), Finish(third.fence, Succeed())]) == []
+    assert (
+        await forgetful.finish(
+            [Finish(adopted.fence, ToSucceeded()), Finish(third.fence, ToSucceeded())]
+        )
+        == []
+    )
     assert await forgetful.claim(Claim(worker.incarnation, 1)) == []
 
 
@@ -85,7 +96,7 @@ async def test_a_claim_whose_commit_was_lost_is_answered_by_the_next(
     await engine.insert(1, [new_job("slow", "send", number) for number in range(3)])
     worker = await engine.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 60)
     assert len(await engine.claim(Claim(worker.incarnation, 1))) == 1
-    whole = engine.transaction
+    whole = engine.connections.transaction
 
     @asynccontextmanager
     async def deaf() -> AsyncIterator[Any]:
@@ -94,7 +105,7 @@ async def test_a_claim_whose_commit_was_lost_is_answered_by_the_next(
         raise StoreUnavailable("the answer to the commit was lost")
 
     with monkeypatch.context() as losing:
-        losing.setattr(engine, "transaction", deaf)
+        losing.setattr(engine.connections, "transaction", deaf)
         with pytest.raises(StoreUnavailable):
             await engine.claim(Claim(worker.incarnation, 1))
     assert [job.payload for job in await engine.claim(Claim(worker.incarnation, 1))] == [b"1"]
@@ -104,11 +115,12 @@ async def test_a_claim_whose_commit_was_lost_is_answered_by_the_next(
 async def test_what_a_claim_took_before_it_was_cancelled_is_given_to_the_next(
     engine: PostgresEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A claim over uneven lanes takes several times; here it is cancelled when the first of them is through."""
+    """A claim over uneven lanes takes several times; here it is cancelled when the first of them is
+    through."""
     await engine.insert(1, [new_job("emails", f"rare-{number}") for number in range(4)])
     await engine.insert(1, [new_job("emails", "send", number) for number in range(40)])
     worker = await engine.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 60)
-    once, taken = engine._claim_all, []
+    once, taken = engine._claims._claim_all, []
 
     async def cancelled(*arguments: Any) -> Any:
         if taken:
@@ -117,7 +129,7 @@ async def test_what_a_claim_took_before_it_was_cancelled_is_given_to_the_next(
         return list(taken), False
 
     with monkeypatch.context() as cancelling:
-        cancelling.setattr(engine, "_claim_all", cancelled)
+        cancelling.setattr(engine._claims, "_claim_all", cancelled)
         with pytest.raises(asyncio.CancelledError):
             await engine.claim(Claim(worker.incarnation, 44))
     adopted = await engine.claim(Claim(worker.incarnation, 44))
@@ -126,8 +138,35 @@ async def test_what_a_claim_took_before_it_was_cancelled_is_given_to_the_next(
     assert len(adopted) + len(rest) == 44
 
 
+async def test_what_the_rest_of_a_claim_took_is_given_to_the_next_though_its_answer_was_lost(
+    engine: PostgresEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the first part of it took is there at once."""
+    await engine.insert(1, [new_job("emails", f"rare-{number}") for number in range(4)])
+    await engine.insert(1, [new_job("emails", "send", number) for number in range(40)])
+    worker = await engine.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 60)
+    once, parts = engine._claims._claim_all, []
+
+    async def lose_the_second(*arguments: Any) -> Any:
+        parts.append((await once(*arguments))[0])
+        if len(parts) == 2:
+            raise StoreUnavailable("the answer was lost")
+        return list(parts[-1]), False
+
+    with monkeypatch.context() as losing:
+        losing.setattr(engine._claims, "_claim_all", lose_the_second)
+        claimed = await engine.claim(Claim(worker.incarnation, 44))
+    first, second = ({row["fence"] for row in part} for part in parts)
+    assert {job.fence for job in claimed} == first
+    adopted = await engine.claim(Claim(worker.incarnation, 44))
+    assert {job.fence for job in adopted} == second
+    assert second
+
+
 @pytest.mark.parametrize("shut", ["paused", "draining"])
-async def test_a_lost_claim_is_answered_though_the_worker_could_not_take_its_jobs_now(forgetful: Forgetful, shut: str) -> None:
+async def test_a_lost_claim_is_answered_though_the_worker_could_not_take_its_jobs_now(
+    forgetful: Forgetful, shut: str
+) -> None:
     await forgetful.insert(1, [new_job("emails", "send", number) for number in range(2)])
     worker = await forgetful.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 60)
     assert len(await forgetful.claim(Claim(worker.incarnation, 1))) == 1
@@ -138,21 +177,26 @@ async def test_a_lost_claim_is_answered_though_the_worker_could_not_take_its_job
         [queue] = await forgetful.queues([1])
         await forgetful.change_queue(1, UpdateQueue(queue=queue.id, is_active=False))
     else:
-        await forgetful.update_worker(1, UpdateWorker(worker=worker.worker, drain_mode=True))
-    forgetful.forget_catalog()
+        await forgetful.change_worker(1, UpdateWorker(worker=worker.worker, drain_mode=True))
+    forgetful._catalog_cache.forget()
     [adopted] = await forgetful.claim(Claim(worker.incarnation, 1))
     assert (adopted.payload, adopted.queue, adopted.job_type) == (b"1", "emails", "send")
     assert await forgetful.claim(Claim(worker.incarnation, 1)) == []
 
 
-async def test_a_batch_that_was_not_found_yet_stays_in_doubt_when_another_is(engine: PostgresEngine) -> None:
+async def test_a_batch_that_was_not_found_yet_stays_in_doubt_when_another_is(
+    engine: PostgresEngine,
+) -> None:
     await engine.insert(1, [new_job("emails", "send", number) for number in range(2)])
     worker = await engine.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 60)
     [job] = await engine.claim(Claim(worker.incarnation, 1))
-    batch = await engine.value("select batch from taskforge.running")
-    engine._doubts[worker.incarnation] = {batch: time.monotonic(), batch + 100: time.monotonic()}
+    batch = await engine.connections.value("select batch from taskforge.running")
+    engine._claims._doubts[worker.incarnation] = {
+        batch: time.monotonic(),
+        batch + 100: time.monotonic(),
+    }
     assert [one.fence for one in await engine.claim(Claim(worker.incarnation, 1))] == [job.fence]
-    assert list(engine._doubts[worker.incarnation]) == [batch + 100]
+    assert list(engine._claims._doubts[worker.incarnation]) == [batch + 100]
 
 
 class Slow:
@@ -161,11 +205,11 @@ class Slow:
     def __init__(self, connection: Any, has_read: asyncio.Event, may_go_on: asyncio.Event) -> None:
         self._connection, self._has_read, self._may_go_on = connection, has_read, may_go_on
 
-    async def fetchrow(self, *arguments: Any) -> Any:
-        row = await self._connection.fetchrow(*arguments)
+    async def fetch(self, *arguments: Any) -> Any:
+        rows = await self._connection.fetch(*arguments)
         self._has_read.set()
         await self._may_go_on.wait()
-        return row
+        return rows
 
 
 async def test_a_worker_that_drains_while_its_state_is_read_gets_nothing_more(
@@ -173,8 +217,8 @@ async def test_a_worker_that_drains_while_its_state_is_read_gets_nothing_more(
 ) -> None:
     await engine.insert(1, [new_job("emails", "send", number) for number in range(3)])
     worker = await engine.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 60)
-    await engine.catalog()
-    has_read, may_go_on, whole = asyncio.Event(), asyncio.Event(), engine.connection
+    await engine._catalog_cache.of(1)
+    has_read, may_go_on, whole = asyncio.Event(), asyncio.Event(), engine.connections.connection
 
     @asynccontextmanager
     async def slow() -> AsyncIterator[Any]:
@@ -183,12 +227,12 @@ async def test_a_worker_that_drains_while_its_state_is_read_gets_nothing_more(
 
     async with asyncio.timeout(10):
         with monkeypatch.context() as reading:
-            reading.setattr(engine, "connection", slow)
+            reading.setattr(engine.connections, "connection", slow)
             claim = asyncio.create_task(engine.claim(Claim(worker.incarnation, 1)))
             await has_read.wait()
         other = PostgresEngine(postgres_url, schema=schema)
         await other.open()
-        await other.update_worker(1, UpdateWorker(worker=worker.worker, drain_mode=True))
+        await other.change_worker(1, UpdateWorker(worker=worker.worker, drain_mode=True))
         await other.close()
         await engine.insert(1, [new_job("emails", "send")])  # which finds the new catalog
         may_go_on.set()
@@ -215,10 +259,11 @@ async def test_behind_a_pooler_everything_works_by_polling(postgres_url: str, sc
         await engine.insert(1, [new_job("emails", "send", unique_key="k", at=0.0)])
         worker = await engine.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 60)
         [claimed] = await engine.claim(Claim(worker.incarnation, 5))
-        assert await engine.finish([Finish(claimed.fence, Succeed(b"1"))]) == []
+        assert await engine.finish([Finish(claimed.fence, ToSucceeded(b"1"))]) == []
         connection = await asyncpg.connect(postgres_url)
         names = await connection.fetch(
-            "select query from pg_stat_activity where query like 'LISTEN%' and query like $1", f"%{schema}%"
+            "select query from pg_stat_activity where query like 'LISTEN%' and query like $1",
+            f"%{schema}%",
         )
         await connection.close()
         assert names == []
@@ -234,11 +279,15 @@ async def test_many_processes_may_start_at_once(postgres_url: str, schema: str) 
     await asyncio.gather(*(engine.close() for engine in engines))
 
 
-async def test_a_schema_that_is_behind_or_ahead_is_refused(engine: PostgresEngine, postgres_url: str, schema: str) -> None:
+async def test_a_schema_that_is_behind_or_ahead_is_refused(
+    engine: PostgresEngine, postgres_url: str, schema: str
+) -> None:
     other = PostgresEngine(postgres_url, schema=f"{schema}_none")
     with pytest.raises(StoreUnsuitable, match="taskforge migrate"):
         await other.open(migrate=False)
-    await engine.value(f"insert into {schema}.migrations values (999, 'from the future')")
+    await engine.connections.value(
+        f"insert into {schema}.migrations values (999, 'from the future')"
+    )
     newer = PostgresEngine(postgres_url, schema=schema)
     with pytest.raises(StoreUnsuitable, match="newer than this release"):
         await newer.open()
@@ -258,8 +307,12 @@ async def test_a_database_that_is_away_is_unavailable_not_a_traceback() -> None:
 async def test_others_hear_of_room_under_a_limit_also_from_one_that_stops(
     engine: PostgresEngine, postgres_url: str, schema: str, stops: bool
 ) -> None:
-    await engine.change_queue(1, CreateQueue(name="narrow", settings=QueueSettings(max_concurrent_jobs=1)))
-    worker = (await engine.register(1, NewWorker(name="one", max_concurrent_jobs=1_000), 60)).incarnation
+    await engine.change_queue(
+        1, CreateQueue(name="narrow", settings=QueueSettings(max_concurrent_jobs=1))
+    )
+    worker = (
+        await engine.register(1, NewWorker(name="one", max_concurrent_jobs=1_000), 60)
+    ).incarnation
     other = PostgresEngine(postgres_url, schema=schema)
     await other.open()
     rung = asyncio.Event()
@@ -268,11 +321,11 @@ async def test_others_hear_of_room_under_a_limit_also_from_one_that_stops(
         await engine.insert(1, [new_job("narrow", "work")])
         [job] = await engine.claim(Claim(worker, 1))
         async with asyncio.timeout(5):
-            while not other.signals.hears:
+            while not other._signals.hears:
                 await asyncio.sleep(0.01)
         await asyncio.sleep(0.1)  # the news of the insert
         rung.clear()
-        await engine.finish([Finish(job.fence, Succeed())])
+        await engine.finish([Finish(job.fence, ToSucceeded())])
         if stops:
             await engine.close()
         await asyncio.wait_for(rung.wait(), 2)
@@ -281,40 +334,43 @@ async def test_others_hear_of_room_under_a_limit_also_from_one_that_stops(
 
 
 def test_slow_claims_seek_past_what_is_dead_and_look_back_now_and_then() -> None:
-    reach = Reach()
+    window = ClaimWindow()
     now = 100.0
     for _ in range(3):
-        assert reach.ask([1], 10, now) == ([0], [10])
-        reach.learn([(1, 50)], now, took=1.0)
+        assert window.ask([1], 10, now) == ([0], [10])
+        window.learn([(1, 50)], now, took=1.0)
         now += 0.001
-    assert reach.ask([1], 10, now) == ([50], [10])
-    reach.from_head()
-    assert reach.ask([1], 10, now) == ([0], [10])
-    reach.learn([(1, 60)], now, took=1.0)
-    assert reach.ask([1], 10, now + 1) == ([60], [10])
-    assert reach.ask([1], 10, now + 11) == ([0], [10])
-    reach.learn([], now + 11, took=0.001)
-    assert reach.ask([1], 10, now + 11) == ([0], [10])
+    assert window.ask([1], 10, now) == ([50], [10])
+    window.from_head()
+    assert window.ask([1], 10, now) == ([0], [10])
+    window.learn([(1, 60)], now, took=1.0)
+    assert window.ask([1], 10, now + 1) == ([60], [10])
+    assert window.ask([1], 10, now + 11) == ([0], [10])
+    window.learn([], now + 11, took=0.001)
+    assert window.ask([1], 10, now + 11) == ([0], [10])
 
 
 def test_many_lanes_are_asked_for_what_they_lately_gave() -> None:
-    reach = Reach()
+    window = ClaimWindow()
     lanes = list(range(100))
-    assert reach.ask(lanes, 1_000, 0.0)[1] == [14] * 100
-    reach.learn([(7, turn) for turn in range(14)], 0.0, 0.001)
-    most = reach.ask(lanes, 1_000, 0.0)[1]
+    assert window.ask(lanes, 1_000, 0.0)[1] == [14] * 100
+    window.learn([(7, turn) for turn in range(14)], 0.0, 0.001)
+    most = window.ask(lanes, 1_000, 0.0)[1]
     assert (most[7], most[8]) == (37, 14)
-    reach.learn([(7, turn) for turn in range(800)], 0.0, 0.001)
-    assert reach.ask(lanes, 1_000, 0.0)[1][7] == 1_000
-    reach.ask(lanes, 10, 0.0)
-    reach.learn([(7, 801), (8, 802)], 0.0, 0.001)
-    assert reach.ask(lanes, 1_000, 0.0)[1][7:9] == [1_000, 14]  # a small claim does not make it forget the large ones at once
+    window.learn([(7, turn) for turn in range(800)], 0.0, 0.001)
+    assert window.ask(lanes, 1_000, 0.0)[1][7] == 1_000
+    window.ask(lanes, 10, 0.0)
+    window.learn([(7, 801), (8, 802)], 0.0, 0.001)
+    # a small claim does not make it forget the large ones at once
+    assert window.ask(lanes, 1_000, 0.0)[1][7:9] == [1_000, 14]
 
 
 @pytest.mark.parametrize("odd", ["a\x00b", "a\udcffb"])
-async def test_text_that_no_column_can_hold_is_refused_in_words(engine: PostgresEngine, odd: str) -> None:
+async def test_text_that_no_column_can_hold_is_refused_in_words(
+    engine: PostgresEngine, odd: str
+) -> None:
     await engine.insert(1, [new_job("emails", "send")])
     worker = await engine.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 60)
     [job] = await engine.claim(Claim(worker.incarnation, 1))
     with pytest.raises(Invalid, match="use valid Unicode text without NUL"):
-        await engine.finish([Finish(job.fence, Cancel(odd))])
+        await engine.finish([Finish(job.fence, ToCancelled(odd))])

@@ -32,8 +32,18 @@ def child() -> Iterator[type[Child]]:
 
     class Starter(Child):
         def __init__(self, program: str, *arguments: object, under: tuple[str, ...] = ()) -> None:
-            command = [*under, sys.executable, "-W", "error", "-c", textwrap.dedent(program), *map(str, arguments)]
-            super().__init__(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+            command = [
+                *under,
+                sys.executable,
+                "-W",
+                "error",
+                "-c",
+                textwrap.dedent(program),
+                *map(str, arguments),
+            ]
+            super().__init__(
+                subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            )
             started.append(self)
 
     yield Starter

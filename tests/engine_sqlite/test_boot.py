@@ -1,4 +1,5 @@
-"""Leases go by the clock since the machine was started: the wall's may be set, and another start ends them all."""
+"""Leases go by the clock since the machine was started: the wall's may be set, and another start
+ends them all."""
 
 import datetime as dt
 import sqlite3
@@ -8,18 +9,19 @@ from typing import Any
 
 import pytest
 
+from taskforge.domain.claim import Claim
 from taskforge.domain.errors import LeaseLost
+from taskforge.domain.execution import Beat
 from taskforge.domain.job import Claimed, NewJob, error_info
-from taskforge.domain.outcome import Fail, Finish, HandBack, LeaseRanOut, Misfit
-from taskforge.domain.queue import CreateQueue
+from taskforge.domain.outcome import Finish, LeaseRanOut, ToFailed, ToHandBack, ToMisfit
+from taskforge.domain.queue import CreateQueue, QueueSettings
 from taskforge.domain.worker import NewWorker, Registered, Sample, WorkerStatus
 from taskforge.operations.upkeep import Upkeep
-from taskforge.storage.engine import Claim
 from taskforge.storage.sqlite import boot
 from taskforge.storage.sqlite import engine as engines
-from taskforge.storage.sqlite.connection import connect_writer
+from taskforge.storage.sqlite.connections import connect_writer
 from taskforge.storage.sqlite.engine import SqliteEngine
-from tests.engine.world import Clock
+from tests.support.world import Clock
 
 STEP = 600.0
 
@@ -42,7 +44,9 @@ def wall(monkeypatch: pytest.MonkeyPatch) -> type[Wall]:
 
 
 async def at_work(engine: SqliteEngine) -> tuple[Registered, Claimed]:
-    await engine.insert(1, [NewJob(queue="default", job_type="work", payload=b"{}", timeout_seconds=60)])
+    await engine.insert(
+        1, [NewJob(queue="default", job_type="work", payload=b"{}", timeout_seconds=60)]
+    )
     worker = await engine.register(1, NewWorker(name="w"), 30)
     await engine.renew(worker.incarnation, 30, Sample())
     [claimed] = await engine.claim(Claim(worker.incarnation, 1))
@@ -51,7 +55,9 @@ async def at_work(engine: SqliteEngine) -> tuple[Registered, Claimed]:
 
 
 @pytest.mark.parametrize("step", [STEP, -STEP])
-async def test_a_wall_clock_that_is_set_ends_no_lease_and_no_attempt(wall: type[Wall], path: Path, step: float) -> None:
+async def test_a_wall_clock_that_is_set_ends_no_lease_and_no_attempt(
+    wall: type[Wall], path: Path, step: float
+) -> None:
     engine, other = SqliteEngine(path), SqliteEngine(path)
     await engine.open()
     await engine.change_queue(1, CreateQueue(name="default"))
@@ -80,7 +86,9 @@ async def test_a_wall_clock_that_is_set_ends_no_attempt_that_began_since_the_las
     await engine.open()
     await engine.change_queue(1, CreateQueue(name="default"))
     worker, _ = await at_work(engine)
-    await engine.insert(1, [NewJob(queue="default", job_type="work", payload=b"{}", timeout_seconds=60)])
+    await engine.insert(
+        1, [NewJob(queue="default", job_type="work", payload=b"{}", timeout_seconds=60)]
+    )
     wall.step = step if claims_after else 0.0
     assert len(await engine.claim(Claim(worker.incarnation, 1))) == 1
     wall.step = step
@@ -88,6 +96,25 @@ async def test_a_wall_clock_that_is_set_ends_no_attempt_that_began_since_the_las
     for running in await engine.active_executions([1], timed_out=False, limit=10):
         assert running.timeout_at is not None
         assert 50 < (running.timeout_at - await engine.now()).total_seconds() <= 60
+    await engine.close()
+
+
+@pytest.mark.parametrize("step", [STEP, -STEP])
+async def test_a_wall_clock_that_is_set_ends_nothing_that_was_heard_of_since_the_last_look(
+    wall: type[Wall], path: Path, step: float
+) -> None:
+    """What was claimed before the step, and said after it that it began or lives."""
+    engine = SqliteEngine(path)
+    await engine.open()
+    settings = QueueSettings(heartbeat_timeout_seconds=40)
+    await engine.change_queue(1, CreateQueue(name="default", settings=settings))
+    _, claimed = await at_work(engine)
+    wall.step = step
+    await engine.beat([Beat(fence=claimed.fence, started_seconds_ago=0.0)])
+    assert await engine.lapsed(10, rhythm=5) == []
+    [running] = await engine.active_executions([1], timed_out=False, limit=10)
+    assert running.timeout_at is not None
+    assert 50 < (running.timeout_at - await engine.now()).total_seconds() <= 60
     await engine.close()
 
 
@@ -116,14 +143,18 @@ async def test_whoever_stands_still_between_a_look_and_what_it_reads_blames_nobo
 
 
 @pytest.mark.parametrize("step", [STEP, -STEP])
-async def test_a_wall_clock_that_is_set_keeps_nobody_from_rescue_nor_brings_it(wall: type[Wall], path: Path, step: float) -> None:
+async def test_a_wall_clock_that_is_set_keeps_nobody_from_rescue_nor_brings_it(
+    wall: type[Wall], path: Path, step: float
+) -> None:
     engine = SqliteEngine(path)
     await engine.open()
     await engine.change_queue(1, CreateQueue(name="default"))
     worker, claimed = await at_work(engine)
     wall.step = step
     assert await engine.lapsed(10, rhythm=5) == []
-    lost = await engine.finish([Finish(claimed.fence, HandBack("found dead before it renewed"))], lapsed=True)
+    lost = await engine.finish(
+        [Finish(claimed.fence, ToHandBack("found dead before it renewed"))], lapsed=True
+    )
     assert [one.fence for one in lost] == [claimed.fence]
     await engine.deregister(worker.incarnation, died=True)
     assert await Upkeep(engine).rescue() == 1
@@ -143,12 +174,19 @@ async def test_a_wall_clock_that_is_set_makes_nobody_gone_whom_a_job_does_not_fi
     unfit = error_info("InvalidArguments", "missing")
     for worker in workers:
         [claimed] = await engine.claim(Claim(worker.incarnation, 1))
-        assert await engine.finish([Finish(claimed.fence, Misfit(unfit, Fail(unfit, "no attempts left")))]) == []
+        assert (
+            await engine.finish(
+                [Finish(claimed.fence, ToMisfit(unfit, ToFailed(unfit, "no attempts left")))]
+            )
+            == []
+        )
     assert [await engine.claim(Claim(worker.incarnation, 1)) for worker in workers] == [[], []]
     await engine.close()
 
 
-async def test_another_start_of_the_machine_ends_all_leases(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_another_start_of_the_machine_ends_all_leases(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = SqliteEngine(path)
     await first.open()
     await first.change_queue(1, CreateQueue(name="default"))
@@ -168,7 +206,8 @@ async def test_another_start_of_the_machine_ends_all_leases(path: Path, monkeypa
 async def test_two_that_come_first_after_a_start_of_the_machine_go_by_one_clock(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second one to write finds what the first one wrote meanwhile, also if the wall's clock was set in between."""
+    """The second one to write finds what the first one wrote meanwhile, also if the wall's clock
+    was set in between."""
     engine = SqliteEngine(path)
     await engine.open()
     await engine.close()

@@ -25,10 +25,10 @@ WRITE = """
 import asyncio, sys
 from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.job import new_job
-from taskforge.domain.outcome import Finish, Succeed
+from taskforge.domain.outcome import Finish, ToSucceeded
 from taskforge.domain.queue import CreateQueue
 from taskforge.domain.worker import NewWorker
-from taskforge.storage.engine import Claim
+from taskforge.domain.claim import Claim
 from taskforge.storage.sqlite.engine import SqliteEngine
 
 async def main():
@@ -46,8 +46,10 @@ async def main():
     async def consumer():
         while True:
             claimed = await engine.claim(Claim(worker.incarnation, 20))
-            lost = {one.fence for one in await engine.finish([Finish(one.fence, Succeed()) for one in claimed])}
-            print("".join(f"-{one.fence}\\n" for one in claimed if one.fence not in lost), end="", flush=True)
+            ends = [Finish(one.fence, ToSucceeded()) for one in claimed]
+            lost = {one.fence for one in await engine.finish(ends)}
+            done = "".join(f"-{one.fence}\\n" for one in claimed if one.fence not in lost)
+            print(done, end="", flush=True)
 
     await asyncio.gather(*(caller() for _ in range(8)), consumer())
 
@@ -72,7 +74,8 @@ async def kill_and_check(path: Path, child: type[Child], kills: int) -> None:
             stored = {UUID(bytes=job) for (job,) in made.execute("select id from jobs")}
             finished = {UUID(bytes=job) for (job,) in made.execute("select job from finished")}
             places = made.execute(
-                "select count(*) from (select job from ready union all select job from waiting union all select job from running "
+                "select count(*) from (select job from ready union all select job from waiting "
+                "union all select job from running "
                 "union all select job from finished)"
             ).fetchone()
         finally:
@@ -87,7 +90,9 @@ async def kill_and_check(path: Path, child: type[Child], kills: int) -> None:
 
 
 @pytest.mark.rotates
-async def test_a_killed_process_loses_nothing_it_acknowledged(path: Path, child: type[Child]) -> None:
+async def test_a_killed_process_loses_nothing_it_acknowledged(
+    path: Path, child: type[Child]
+) -> None:
     await kill_and_check(path, child, KILLS)
 
 
@@ -96,11 +101,15 @@ async def test_many_killed_processes_lose_nothing(path: Path, child: type[Child]
     await kill_and_check(path, child, LONG_KILLS)
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("mount") is None, reason="only root may mount a small disk")
+@pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("mount") is None, reason="only root may mount a small disk"
+)
 async def test_a_full_disk_refuses_and_never_lies(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", disk], check=False).returncode:
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", disk], check=False
+    ).returncode:
         pytest.skip("mounting is not allowed here")
     engine = SqliteEngine(disk / "jobs.db")
     try:
@@ -147,10 +156,10 @@ INSERT_SOME = """
 import asyncio, os, sys
 from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.job import new_job
-from taskforge.domain.outcome import Finish, Succeed
+from taskforge.domain.outcome import Finish, ToSucceeded
 from taskforge.domain.queue import CreateQueue
 from taskforge.domain.worker import NewWorker
-from taskforge.storage.engine import Claim
+from taskforge.domain.claim import Claim
 from taskforge.storage.sqlite.engine import SqliteEngine
 
 async def main():
@@ -167,11 +176,12 @@ async def main():
             [answer] = await engine.insert(1, [new_job("default", "work", number)])
             os.write(1, f"+{answer.job}\\n".encode())
             if sys.argv[4] != "plain" or number % 2:
-                claim = Claim(worker.incarnation, 1, standing=sys.argv[4] == "standing", remote=sys.argv[4] == "remote")
+                stands, remote = sys.argv[4] == "standing", sys.argv[4] == "remote"
+                claim = Claim(worker.incarnation, 1, standing=stands, remote=remote)
                 [job, *_] = await engine.claim(claim)
                 if claim.remote:
                     os.write(1, f"@{answer.job}\\n".encode())
-                assert not await engine.finish([Finish(job.fence, Succeed(None))])
+                assert not await engine.finish([Finish(job.fence, ToSucceeded(None))])
                 os.write(1, f"*{answer.job}\\n".encode())
                 if sys.argv[4] == "standing":
                     assert not await engine.claim(Claim(worker.incarnation, 1, standing=True))
@@ -187,13 +197,31 @@ needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace
 @needs_strace
 @pytest.mark.parametrize(
     ("durable", "claims"),
-    [("durable", "plain"), ("durable", "standing"), ("durable", "remote"), ("quick", "plain"), ("quick", "standing")],
+    [
+        ("durable", "plain"),
+        ("durable", "standing"),
+        ("durable", "remote"),
+        ("quick", "plain"),
+        ("quick", "standing"),
+    ],
 )
 async def test_every_acknowledgement_comes_after_an_fsync(
     durable: str, claims: str, path: Path, tmp_path: Path, child: type[Child]
 ) -> None:
     count, trace = 100, tmp_path / "trace"
-    under = ("strace", "-f", "-qq", "-e", "trace=fsync,fdatasync,write,pwrite64", "-e", "signal=none", "-s", "48", "-o", str(trace))
+    under = (
+        "strace",
+        "-f",
+        "-qq",
+        "-e",
+        "trace=fsync,fdatasync,write,pwrite64",
+        "-e",
+        "signal=none",
+        "-s",
+        "48",
+        "-o",
+        str(trace),
+    )
     writer = child(INSERT_SOME, path, count, durable, claims, under=under)
     code, complaints = await asyncio.to_thread(writer.wait)
     assert (code, complaints) == (0, "")
@@ -212,7 +240,9 @@ async def test_every_acknowledgement_comes_after_an_fsync(
     count += {"plain": count // 2, "standing": count, "remote": 2 * count}[claims]
     assert acknowledged == count
     if durable == "durable":
-        assert covered == count, f"{count - covered} of {count} were acknowledged before their fsync"
+        assert covered == count, (
+            f"{count - covered} of {count} were acknowledged before their fsync"
+        )
     else:
         assert covered < count // 2, "the trace would not notice a missing fsync"
     print(f"R9 ({durable}, {claims} claims): {covered}/{count} after an fsync")
@@ -220,18 +250,37 @@ async def test_every_acknowledgement_comes_after_an_fsync(
 
 @needs_strace
 @pytest.mark.parametrize("claims", ["plain", "standing"])
-async def test_an_fsync_that_fails_is_never_an_acknowledgement(claims: str, path: Path, child: type[Child]) -> None:
+async def test_an_fsync_that_fails_is_never_an_acknowledgement(
+    claims: str, path: Path, child: type[Child]
+) -> None:
     opened = child(INSERT_SOME, path, 0, "durable", "plain")
     assert await asyncio.to_thread(opened.wait) == (0, "")
     # From the 30th on every third fsync of the log fails.
     fault = "inject=fdatasync,fsync:error=EIO:when=30+3"
-    under = ("strace", "-f", "-qq", "-e", "trace=fdatasync,fsync", "-e", fault, "-e", "signal=none", "-o", "/dev/null")
+    under = (
+        "strace",
+        "-f",
+        "-qq",
+        "-e",
+        "trace=fdatasync,fsync",
+        "-e",
+        fault,
+        "-e",
+        "signal=none",
+        "-o",
+        "/dev/null",
+    )
     writer = child(INSERT_SOME, path, 150, "durable", claims, under=under)
     told = await asyncio.to_thread(writer.lines)
     code, complaints = await asyncio.to_thread(writer.wait)
     assert code == 0
-    assert [line.partition(",")[0] for line in complaints.splitlines()] == ["the store does not serve"], "told once"
-    refused, added = told.count("refused"), [UUID(line[1:]) for line in told if line.startswith("+")]
+    assert [line.partition(",")[0] for line in complaints.splitlines()] == [
+        "the store does not serve"
+    ], "told once"
+    refused, added = (
+        told.count("refused"),
+        [UUID(line[1:]) for line in told if line.startswith("+")],
+    )
     assert refused > 10
     assert len(added) > 10
     made = sqlite3.connect(path)

@@ -1,4 +1,5 @@
-"""Standing claims: what an idle worker left with the writer is taken up by the next insert, once, and never by mistake."""
+"""Standing claims: what an idle worker left with the writer is taken up by the next insert, once,
+and never by mistake."""
 
 import asyncio
 import errno
@@ -10,13 +11,14 @@ from typing import Any
 import pytest
 
 from taskforge import TaskForge
+from taskforge.domain.claim import Claim
 from taskforge.domain.errors import LeaseLost, StoreUnavailable
 from taskforge.domain.job import Claimed, Inserted, new_job
 from taskforge.domain.queue import CreateQueue
 from taskforge.domain.worker import NewWorker
-from taskforge.storage.engine import Claim
 from taskforge.storage.sqlite import writer
 from taskforge.storage.sqlite.engine import SqliteEngine
+from tests.support.world import Clock
 
 FULL = 2  # as SQLite counts its levels of "synchronous"
 
@@ -31,19 +33,23 @@ async def _payloads(engine: SqliteEngine, claim: Claim) -> list[bytes]:
 
 async def test_the_next_jobs_are_taken_with_their_insert(engine: SqliteEngine) -> None:
     first, second = [
-        (await engine.register(1, NewWorker(name=name, max_concurrent_jobs=1_000), 60)).incarnation for name in ("first", "second")
+        (await engine.register(1, NewWorker(name=name, max_concurrent_jobs=1_000), 60)).incarnation
+        for name in ("first", "second")
     ]
     assert await engine.claim(Claim(first, 2, standing=True)) == []
     await _insert(engine, 3)
     assert (await engine.stats([1]))[0].processing == 2
     assert await _payloads(engine, Claim(second, 5)) == [b"2"]
-    assert await _payloads(engine, Claim(first, 2, standing=True)) == [b"0", b"1"]  # nothing is offered: it has all it wants
+    # nothing is offered: it has all it wants
+    assert await _payloads(engine, Claim(first, 2, standing=True)) == [b"0", b"1"]
     await _insert(engine, 1)
     assert await _payloads(engine, Claim(second, 5)) == [b"0"]
 
 
 async def test_one_that_got_less_goes_on_standing_for_the_rest(engine: SqliteEngine) -> None:
-    worker = (await engine.register(1, NewWorker(name="one", max_concurrent_jobs=1_000), 60)).incarnation
+    worker = (
+        await engine.register(1, NewWorker(name="one", max_concurrent_jobs=1_000), 60)
+    ).incarnation
     await _insert(engine, 1)
     assert await _payloads(engine, Claim(worker, 3, standing=True)) == [b"0"]
     await _insert(engine, 5)
@@ -51,8 +57,12 @@ async def test_one_that_got_less_goes_on_standing_for_the_rest(engine: SqliteEng
     assert await _payloads(engine, Claim(worker, 0)) == [b"0", b"1"]
 
 
-async def test_what_was_being_reported_when_it_was_left_makes_no_slots_later(engine: SqliteEngine) -> None:
-    worker = (await engine.register(1, NewWorker(name="one", max_concurrent_jobs=2), 60)).incarnation
+async def test_what_was_being_reported_when_it_was_left_makes_no_slots_later(
+    engine: SqliteEngine,
+) -> None:
+    worker = (
+        await engine.register(1, NewWorker(name="one", max_concurrent_jobs=2), 60)
+    ).incarnation
     await _insert(engine, 2)
     assert await _payloads(engine, Claim(worker, 2)) == [b"0", b"1"]
     assert await engine.claim(Claim(worker, 2, standing=True, reporting=2)) == []
@@ -62,7 +72,9 @@ async def test_what_was_being_reported_when_it_was_left_makes_no_slots_later(eng
 
 
 async def test_limit_0_ends_it_and_brings_what_it_has(engine: SqliteEngine) -> None:
-    worker = (await engine.register(1, NewWorker(name="one", max_concurrent_jobs=1_000), 60)).incarnation
+    worker = (
+        await engine.register(1, NewWorker(name="one", max_concurrent_jobs=1_000), 60)
+    ).incarnation
     assert await engine.claim(Claim(worker, 2, standing=True)) == []
     assert await engine.claim(Claim(worker, 0)) == []
     await _insert(engine, 1)
@@ -70,14 +82,21 @@ async def test_limit_0_ends_it_and_brings_what_it_has(engine: SqliteEngine) -> N
     assert await engine.claim(Claim(worker, 0)) == []
 
 
-async def test_a_lease_that_is_over_spoils_no_insert(engine: SqliteEngine) -> None:
-    worker = (await engine.register(1, NewWorker(name="late", max_concurrent_jobs=1_000), 0.2)).incarnation
+async def test_a_lease_that_is_over_spoils_no_insert(path: Path) -> None:
+    clock = Clock()
+    engine = SqliteEngine(path, clock=clock)
+    await engine.open()
+    await engine.change_queue(1, CreateQueue(name="default"))
+    worker = (
+        await engine.register(1, NewWorker(name="late", max_concurrent_jobs=1_000), 10)
+    ).incarnation
     assert await engine.claim(Claim(worker, 2, standing=True)) == []
-    await asyncio.sleep(0.3)
+    clock.advance(11)
     await _insert(engine, 2)
     assert (await engine.stats([1]))[0].pending == 2
     with pytest.raises(LeaseLost):
         await engine.claim(Claim(worker, 2, standing=True))
+    await engine.close()
 
 
 class Disk:
@@ -136,8 +155,11 @@ async def _idle(forge: TaskForge) -> None:
 async def test_what_another_process_finds_is_on_disk_before_its_caller_hears_of_it(
     engine: SqliteEngine, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The key of a job that this process is still forcing to disk: the other one answers by it, but not before."""
-    worker = (await engine.register(1, NewWorker(name="one", max_concurrent_jobs=1_000), 60)).incarnation
+    """The key of a job that this process is still forcing to disk: the other one answers by it, but
+    not before."""
+    worker = (
+        await engine.register(1, NewWorker(name="one", max_concurrent_jobs=1_000), 60)
+    ).incarnation
     assert await engine.claim(Claim(worker, 1, standing=True)) == []
     other = SqliteEngine(path)
     await other.open()
@@ -160,14 +182,18 @@ async def test_what_another_process_finds_is_on_disk_before_its_caller_hears_of_
         await other.close()
 
 
-async def test_a_store_behind_a_link_is_forced_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_store_behind_a_link_is_forced_where_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "jobs.db").symlink_to(tmp_path / "real" / "jobs.db")
     engine = SqliteEngine(tmp_path / "jobs.db")
     await engine.open()
     try:
         await engine.change_queue(1, CreateQueue(name="default"))
-        worker = (await engine.register(1, NewWorker(name="one", max_concurrent_jobs=1_000), 60)).incarnation
+        worker = (
+            await engine.register(1, NewWorker(name="one", max_concurrent_jobs=1_000), 60)
+        ).incarnation
         monkeypatch.chdir(tmp_path)
         for _ in range(2):
             assert await engine.claim(Claim(worker, 1, standing=True)) == []
@@ -180,7 +206,9 @@ async def test_a_store_behind_a_link_is_forced_where_it_lies(tmp_path: Path, mon
 async def test_a_disk_that_fails_then_acknowledges_nothing_and_what_follows_is_durable(
     engine: SqliteEngine, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worker = (await engine.register(1, NewWorker(name="one", max_concurrent_jobs=1_000), 60)).incarnation
+    worker = (
+        await engine.register(1, NewWorker(name="one", max_concurrent_jobs=1_000), 60)
+    ).incarnation
     assert await engine.claim(Claim(worker, 1, standing=True)) == []
     await engine.stats([1])  # a reader keeps the log open
     Disk(monkeypatch).go_on(fails=True)
@@ -191,7 +219,8 @@ async def test_a_disk_that_fails_then_acknowledges_nothing_and_what_follows_is_d
     before = log.stat().st_size
     await _insert(engine, 1)
     assert 0 < log.stat().st_size < before  # a new log, without the part that may be a hole
-    assert (await engine.stats([1]))[0].processing == 1  # stored and claimed, only not known to be durable
+    # stored and claimed, only not known to be durable
+    assert (await engine.stats([1]))[0].processing == 1
     assert await _payloads(engine, Claim(worker, 2)) == [b"0"]
     assert await _payloads(engine, Claim(worker, 2)) == [b"0"]
 
@@ -200,7 +229,9 @@ async def test_after_a_connection_is_lost_under_a_standing_claim_the_next_insert
     engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The new connection has no log yet that could be forced by hand: its commit has to do it."""
-    worker = (await engine.register(1, NewWorker(name="one", max_concurrent_jobs=1_000), 60)).incarnation
+    worker = (
+        await engine.register(1, NewWorker(name="one", max_concurrent_jobs=1_000), 60)
+    ).incarnation
     await _insert(engine, 1)
     assert await _payloads(engine, Claim(worker, 1)) == [b"0"]
     assert await engine.claim(Claim(worker, 1, standing=True)) == []
@@ -227,7 +258,8 @@ async def test_after_a_connection_is_lost_under_a_standing_claim_the_next_insert
 
 
 class Held:
-    """Holds up the next transaction that takes up offers, after it did, until it is told to go on, or to fail."""
+    """Holds up the next transaction that takes up offers, after it did, until it is told to go on,
+    or to fail."""
 
     def __init__(self, engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch) -> None:
         self._take_up = engine._writer._take_up_offers
@@ -253,8 +285,11 @@ class Held:
 async def _asked_meanwhile(
     engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Claim, Held, "asyncio.Future[None]", "asyncio.Future[list[Claimed]]"]:
-    """A worker's standing claim is taken up by an insert that does not end yet, and the worker asks for what it got."""
-    worker = (await engine.register(1, NewWorker(name="one", max_concurrent_jobs=1_000), 60)).incarnation
+    """A worker's standing claim is taken up by an insert that does not end yet, and the worker asks
+    for what it got."""
+    worker = (
+        await engine.register(1, NewWorker(name="one", max_concurrent_jobs=1_000), 60)
+    ).incarnation
     assert await engine.claim(Claim(worker, 2, standing=True)) == []
     held = Held(engine, monkeypatch)
     inserting = asyncio.ensure_future(_insert(engine, 1))
@@ -265,8 +300,11 @@ async def _asked_meanwhile(
     return last, held, inserting, asking
 
 
-async def test_a_transaction_that_fails_answers_whoever_waits(engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The disk may be full while a worker stops: it must not wait for an insert that never comes."""
+async def test_a_transaction_that_fails_answers_whoever_waits(
+    engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk may be full while a worker stops: it must not wait for an insert that never
+    comes."""
     last, held, inserting, asking = await _asked_meanwhile(engine, monkeypatch)
     held.go_on(fails=True)
     assert await asyncio.wait_for(asking, 5) == []
@@ -323,3 +361,49 @@ async def test_workers_that_stop_at_any_moment_keep_nothing(path: Path) -> None:
         assert stats.pending + stats.succeeded == len(handles)
         for job in await engine.get([1], [handle.id for handle in handles]):
             assert (job.attempt_count, job.crash_count) == (int(job.status.is_final), 0)
+
+
+async def test_a_log_that_may_have_a_hole_is_in_doubt_until_a_new_one_has_begun(
+    engine: SqliteEngine, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as somebody reads the old one nothing can be written, however often that is tried."""
+    worker = (
+        await engine.register(1, NewWorker(name="one", max_concurrent_jobs=1_000), 60)
+    ).incarnation
+    assert await engine.claim(Claim(worker, 1, standing=True)) == []
+    reader = sqlite3.connect(path, isolation_level=None)
+    reader.execute("begin")
+    reader.execute("select count(*) from jobs").fetchone()
+    Disk(monkeypatch).go_on(fails=True)
+    with pytest.raises(StoreUnavailable):
+        await _insert(engine, 1)
+    monkeypatch.undo()
+    for _ in range(3):
+        with pytest.raises(StoreUnavailable, match="others are still reading it"):
+            await _insert(engine, 1)
+    reader.close()
+    await _insert(engine, 1)
+
+
+async def test_what_a_busy_file_threw_back_is_taken_up_again_and_only_then_answered(
+    engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = (
+        await engine.register(1, NewWorker(name="one", max_concurrent_jobs=1_000), 60)
+    ).incarnation
+    assert await engine.claim(Claim(worker, 1, standing=True)) == []
+    take_up, tries = engine._writer._take_up_offers, []
+
+    def be_busy_at_first(*arguments: Any) -> None:
+        take_up(*arguments)
+        tries.append(len(engine._writer._taken))
+        if len(tries) == 1:
+            error = sqlite3.OperationalError("database is locked")
+            error.sqlite_errorcode = sqlite3.SQLITE_BUSY  # type: ignore[misc]
+            raise error
+
+    monkeypatch.setattr(engine._writer, "_take_up_offers", be_busy_at_first)
+    await _insert(engine, 1)
+    assert tries == [1, 1]
+    assert (await engine.stats([1]))[0].processing == 1
+    assert await _payloads(engine, Claim(worker, 0)) == [b"0"]

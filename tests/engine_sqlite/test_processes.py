@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from taskforge.domain.claim import Claim
 from taskforge.domain.errors import StoreUnsuitable
 from taskforge.domain.job import new_job
 from taskforge.domain.queue import CreateQueue
 from taskforge.domain.worker import NewWorker
-from taskforge.storage.engine import Claim
-from taskforge.storage.sqlite import connection, signals
+from taskforge.storage.sqlite import connections, signals
 from taskforge.storage.sqlite.engine import SqliteEngine
 from tests.engine_sqlite.processes import Child
 
@@ -32,7 +32,7 @@ asyncio.run(main())
 LISTEN = """
 import asyncio, sys
 from taskforge.domain.worker import NewWorker
-from taskforge.storage.engine import Claim
+from taskforge.domain.claim import Claim
 from taskforge.storage.sqlite.engine import SqliteEngine
 
 async def main():
@@ -84,7 +84,9 @@ async def test_one_process_wakes_another(
     assert not path.with_name("jobs.db-wake").exists()
 
 
-async def test_a_socket_that_nobody_reads_is_removed(engine: SqliteEngine, path: Path, child: type[Child]) -> None:
+async def test_a_socket_that_nobody_reads_is_removed(
+    engine: SqliteEngine, path: Path, child: type[Child]
+) -> None:
     other = child(LISTEN, path)
     assert await asyncio.to_thread(other.line) == "listening"
     other.kill()
@@ -122,7 +124,9 @@ async def test_callbacks_come_in_the_loop_and_stop_when_told(tmp_path: Path, dep
             await one.insert(1, [new_job("default", "work")])
             await woken.wait()
             woken.clear()
-            await asyncio.gather(*(other.insert(1, [new_job("default", "work")]) for _ in range(50)))
+            await asyncio.gather(
+                *(other.insert(1, [new_job("default", "work")]) for _ in range(50))
+            )
             await woken.wait()
         assert calls <= 10  # one for each commit at most, never one for each job
         stop()
@@ -138,7 +142,9 @@ async def test_callbacks_come_in_the_loop_and_stop_when_told(tmp_path: Path, dep
     assert not (folder / "jobs.db-wake").exists()
 
 
-async def test_without_sockets_the_file_is_looked_at(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_sockets_the_file_is_looked_at(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delattr(socket, "AF_UNIX")
     monkeypatch.setattr(signals, "POLL_SECONDS", 0.05)
     one, other = SqliteEngine(path), SqliteEngine(path)
@@ -158,7 +164,9 @@ async def test_without_sockets_the_file_is_looked_at(path: Path, monkeypatch: py
         await other.close()
 
 
-async def test_two_processes_write_side_by_side(engine: SqliteEngine, path: Path, child: type[Child]) -> None:
+async def test_two_processes_write_side_by_side(
+    engine: SqliteEngine, path: Path, child: type[Child]
+) -> None:
     program = """
     import asyncio, sys
     from taskforge.domain.job import new_job
@@ -207,13 +215,13 @@ async def test_a_file_that_is_behind_or_ahead_is_refused(path: Path) -> None:
 
 def test_an_old_sqlite_is_refused() -> None:
     with pytest.raises(StoreUnsuitable, match=r"3\.37\.2 is too old.*3\.38\.0"):
-        connection.check_version((3, 37, 2))
-    connection.check_version()
+        connections.check_version((3, 37, 2))
+    connections.check_version()
 
 
 @pytest.mark.parametrize(("durable", "level"), [(True, 2), (False, 1)])
 def test_what_durable_means(path: Path, *, durable: bool, level: int) -> None:
-    made = connection.connect_writer(path, durable=durable, make=True)
+    made = connections.connect_writer(path, durable=durable, make=True)
     try:
         assert made.execute("pragma synchronous").fetchone() == (level,)
         assert made.execute("pragma journal_mode").fetchone() == ("wal",)
@@ -221,8 +229,13 @@ def test_what_durable_means(path: Path, *, durable: bool, level: int) -> None:
         made.close()
 
 
-@pytest.mark.parametrize("ending", ["return", "raise SystemExit(0)", "import os, signal; os.kill(os.getpid(), signal.SIGINT)"])
-async def test_a_process_that_forgets_to_close_ends_by_itself(ending: str, path: Path, child: type[Child]) -> None:
+@pytest.mark.parametrize(
+    "ending",
+    ["return", "raise SystemExit(0)", "import os, signal; os.kill(os.getpid(), signal.SIGINT)"],
+)
+async def test_a_process_that_forgets_to_close_ends_by_itself(
+    ending: str, path: Path, child: type[Child]
+) -> None:
     program = f"""
     import asyncio, sys
     from taskforge.domain.job import new_job
@@ -234,7 +247,8 @@ async def test_a_process_that_forgets_to_close_ends_by_itself(ending: str, path:
         await engine.open()
         await engine.change_queue(1, CreateQueue(name="default"))
         engine.on_work(lambda: None)
-        calls = [asyncio.ensure_future(engine.insert(1, [new_job("default", "work")])) for _ in range(50)]
+        calls = [asyncio.ensure_future(engine.insert(1, [new_job("default", "work")]))
+                 for _ in range(50)]
         await asyncio.sleep(0)
         await engine.stats([1])
         {ending}

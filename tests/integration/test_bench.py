@@ -1,4 +1,5 @@
-"""The benchmark still runs against the engines as they are. It says nothing about speed: the sizes are too small for that."""
+"""The benchmark still runs against the engines as they are. It says nothing about speed: the sizes
+are too small for that."""
 
 import json
 import subprocess
@@ -27,22 +28,59 @@ def test_measures_everything_on_both_engines(tmp_path: Path) -> None:
         str(file),
     ]
     # Sizes this small may well fall below half of a target: 1 is an answer, a traceback is not.
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False
+    )
     assert done.returncode in {0, 1}, done.stderr
     assert "Traceback" not in done.stderr
     told = json.loads(file.read_text())
     measured = [(row["engine"], row["what"]) for row in told["rows"]]
-    both = ("bulk insert", "single inserts", "claim + finish", "mixed load", "behind 1,000 unhandled", "behind 2,000 finished")
+    both = (
+        "bulk insert",
+        "single inserts",
+        "claim + finish",
+        "mixed load",
+        "behind 1,000 unhandled",
+        "behind 2,000 finished",
+    )
     expected = [(engine, name) for engine in ("sqlite", "postgres") for name in both]
-    expected += [("sqlite", "a write while"), ("postgres", "insert + claim + finish, snapshot held")]
+    expected += [
+        ("sqlite", "a write while"),
+        ("postgres", "insert + claim + finish, snapshot held"),
+    ]
     for engine, name in expected:
-        assert any(each[0] == engine and each[1].startswith(name) for each in measured), (engine, name)
+        assert any(each[0] == engine and each[1].startswith(name) for each in measured), (
+            engine,
+            name,
+        )
     assert all(row["ours"] > 0 for row in told["rows"])
     assert [len(rows) for rows in told["tables"].values()] == [3]
 
 
+def test_measures_growth_on_both_engines(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    command = [sys.executable, "-m", "bench.growth", "--quick", "--queues", "100"]
+    command += ["--jobs", "500", "--rounds", "1", "--json", str(file)]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode in {0, 1}, done.stderr
+    assert "Traceback" not in done.stderr
+    rows = json.loads(file.read_text())["rows"]
+    assert [row["engine"] for row in rows] == ["sqlite"] * 5 + ["postgres"] * 5
+    assert all(row["ours"] > 0 for row in rows)
+
+
 def row(ratio: float, ours: float = 1_000, target: Target = FLOOR) -> Row:
-    return Row(engine="sqlite", what="it", against="floor", base=1_000, ours=ours, ratio=ratio, target=target)
+    return Row(
+        engine="sqlite",
+        what="it",
+        against="floor",
+        base=1_000,
+        ours=ours,
+        ratio=ratio,
+        target=target,
+    )
 
 
 def test_a_miss_fails_the_full_form_and_only_a_collapse_the_quick_one() -> None:

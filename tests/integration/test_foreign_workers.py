@@ -14,7 +14,7 @@ import httpx
 import psutil
 import pytest
 
-from tests.serving import Api
+from tests.support.serving import Api
 
 pytestmark = pytest.mark.rotates
 
@@ -48,7 +48,9 @@ Start = Callable[..., Awaitable[asyncio.subprocess.Process]]
 @pytest.fixture
 async def start(api: Api, root: httpx.AsyncClient, tmp_path: Path) -> AsyncIterator[Start]:
     """Start a worker with a key of its own on the test's server."""
-    made = await root.post("/api/v1/queues", json={"name": "mail", "settings": {"retry_delay_seconds": 0}})
+    made = await root.post(
+        "/api/v1/queues", json={"name": "mail", "settings": {"retry_delay_seconds": 0}}
+    )
     assert made.status_code == 201, made.text
     key = await api.key(1, [], project="default", kind="worker")
     running: list[asyncio.subprocess.Process] = []
@@ -56,7 +58,9 @@ async def start(api: Api, root: httpx.AsyncClient, tmp_path: Path) -> AsyncItera
 
     async def begin(language: str, **environment: str) -> asyncio.subprocess.Process:
         told = os.environ | {"TASKFORGE_URL": api.address, "TASKFORGE_TOKEN": key} | environment
-        process = await asyncio.create_subprocess_exec(*command(language), env=told, stderr=noise, process_group=0)
+        process = await asyncio.create_subprocess_exec(
+            *command(language), env=told, stderr=noise, process_group=0
+        )
         running.append(process)
         return process
 
@@ -83,7 +87,9 @@ async def look(root: httpx.AsyncClient, job: str) -> dict[str, Any]:
     return found
 
 
-async def until(root: httpx.AsyncClient, jobs: list[str], *statuses: str, seconds: float = 30) -> list[dict[str, Any]]:
+async def until(
+    root: httpx.AsyncClient, jobs: list[str], *statuses: str, seconds: float = 30
+) -> list[dict[str, Any]]:
     end = time.monotonic() + seconds
     while True:
         found = [await look(root, job) for job in jobs]
@@ -98,8 +104,12 @@ ENDED = ("succeeded", "failed", "cancelled")
 
 
 @pytest.mark.parametrize("language", ["js", "bash"])
-async def test_thirty_jobs_end_as_they_should(start: Start, root: httpx.AsyncClient, tmp_path: Path, language: str) -> None:
-    plain = [await enqueue(root, "echo", {"n": n, "text": 'a "quoted" line\nand ü'}) for n in range(20)]
+async def test_thirty_jobs_end_as_they_should(
+    start: Start, root: httpx.AsyncClient, tmp_path: Path, language: str
+) -> None:
+    plain = [
+        await enqueue(root, "echo", {"n": n, "text": 'a "quoted" line\nand ü'}) for n in range(20)
+    ]
     again = [await enqueue(root, "fail", {"times": 1}) for _ in range(6)]
     hopeless = [await enqueue(root, "fail", {"times": 9}, max_attempts=2)]
     late = [await enqueue(root, "sleep", {"seconds": 60}, timeout_seconds=1, max_attempts=1)]
@@ -108,13 +118,18 @@ async def test_thirty_jobs_end_as_they_should(start: Start, root: httpx.AsyncCli
         assert (done["status"], done["result"]["n"], done["attempt_count"]) == ("succeeded", n, 1)
         assert done["result"]["text"] == 'a "quoted" line\nand ü'
     for done in await until(root, again, *ENDED):
-        assert (done["status"], done["result"], done["attempt_count"]) == ("succeeded", {"attempts": 2}, 2)
+        assert (done["status"], done["result"], done["attempt_count"]) == (
+            "succeeded",
+            {"attempts": 2},
+            2,
+        )
     (failed,) = await until(root, hopeless, *ENDED)
     assert failed["status"] != "succeeded"
     assert failed["attempt_count"] == 2
     (timed_out,) = await until(root, late, *ENDED)
     assert timed_out["status"] not in ("succeeded", "cancelled")
-    # A job that runs is cancelled: its handler is stopped, long before it would have ended, and is free for the next one.
+    # A job that runs is cancelled: its handler is stopped, long before it would have ended, and is
+    # free for the next one.
     cancelled = [await enqueue(root, "sleep", {"seconds": 60})]
     await until(root, cancelled, "processing")
     assert (await root.post(f"/api/v1/jobs/{cancelled[0]}/cancel")).status_code < 300
@@ -152,7 +167,11 @@ async def test_a_worker_that_is_stopped_hands_back_and_spends_no_attempt(
 
 
 async def test_a_server_that_is_restarted_in_the_middle_loses_nothing(
-    start: Start, api: Api, root: httpx.AsyncClient, serve: Callable[..., Awaitable[Api]], store_url: str
+    start: Start,
+    api: Api,
+    root: httpx.AsyncClient,
+    serve: Callable[..., Awaitable[Api]],
+    store_url: str,
 ) -> None:
     jobs = [await enqueue(root, "sleep", {"seconds": n / 10}) for n in range(30)]
     await start("js", TASKFORGE_CONCURRENCY="4")

@@ -11,8 +11,8 @@ from typing import Literal
 import asyncpg
 import pytest
 
-from taskforge.storage.postgres.binaries import LocalServerError, copy_binaries, find_binaries
-from taskforge.storage.postgres.server import LocalServer
+from taskforge.testing.postgres import LocalServer
+from taskforge.testing.postgres_binaries import LocalServerError, copy_binaries, find_binaries
 
 
 async def run(server: LocalServer, statement: str) -> object:
@@ -28,7 +28,9 @@ def refuses_connections(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) != 0
 
 
-async def test_serves_only_the_loopback_address_and_forces_writes_to_disk(server_directory: Path) -> None:
+async def test_serves_only_the_loopback_address_and_forces_writes_to_disk(
+    server_directory: Path,
+) -> None:
     with LocalServer.start(server_directory, settings={"max_connections": 17}) as server:
         assert await run(server, "show listen_addresses") == "127.0.0.1"
         assert await run(server, "show fsync") == "on"
@@ -37,13 +39,17 @@ async def test_serves_only_the_loopback_address_and_forces_writes_to_disk(server
 
 
 @pytest.mark.parametrize("end", ["fast", "immediate", "kill"])
-async def test_data_is_there_again_after(end: Literal["fast", "immediate", "kill"], server_directory: Path) -> None:
+async def test_data_is_there_again_after(
+    end: Literal["fast", "immediate", "kill"], server_directory: Path
+) -> None:
     with LocalServer.start(server_directory) as server:
         await run(server, "create table kept as select 42 as value")
         address = server.url()
         # A backend in the middle of a statement must not hold up the next start.
         statement = asyncio.create_task(run(server, "select pg_sleep(60)"))
-        while not await run(server, "select count(*) from pg_stat_activity where wait_event = 'PgSleep'"):
+        while not await run(
+            server, "select count(*) from pg_stat_activity where wait_event = 'PgSleep'"
+        ):
             pass
         if end == "kill":
             server.kill()
@@ -83,11 +89,13 @@ def test_an_unknown_setting_is_named(server_directory: Path) -> None:
 def test_a_killed_parent_leaves_no_server_behind(server_directory: Path) -> None:
     program = (
         "import sys, time, pathlib\n"
-        "from taskforge.storage.postgres.server import LocalServer\n"
+        "from taskforge.testing.postgres import LocalServer\n"
         "print(LocalServer.start(pathlib.Path(sys.argv[1])).port, flush=True)\n"
         "time.sleep(60)\n"
     )
-    with subprocess.Popen([sys.executable, "-c", program, server_directory], stdout=subprocess.PIPE) as parent:
+    with subprocess.Popen(
+        [sys.executable, "-c", program, server_directory], stdout=subprocess.PIPE
+    ) as parent:
         assert parent.stdout is not None
         port = int(parent.stdout.readline())
         assert not refuses_connections(port)
@@ -103,15 +111,19 @@ def test_a_killed_parent_leaves_no_server_behind(server_directory: Path) -> None
 def test_an_exiting_parent_stops_its_server(server_directory: Path) -> None:
     program = (
         "import sys, pathlib\n"
-        "from taskforge.storage.postgres.server import LocalServer\n"
+        "from taskforge.testing.postgres import LocalServer\n"
         "print(LocalServer.start(pathlib.Path(sys.argv[1])).port)\n"
     )
-    output = subprocess.run([sys.executable, "-c", program, server_directory], check=True, capture_output=True).stdout
+    output = subprocess.run(
+        [sys.executable, "-c", program, server_directory], check=True, capture_output=True
+    ).stdout
     assert refuses_connections(int(output))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root starts the server as another user")
-async def test_root_may_keep_the_programs_where_nobody_cannot_enter(tmp_path: Path, server_directory: Path) -> None:
+async def test_root_may_keep_the_programs_where_nobody_cannot_enter(
+    tmp_path: Path, server_directory: Path
+) -> None:
     closed = copy_binaries(find_binaries(), tmp_path / "closed")
     tmp_path.chmod(0o700)
     with LocalServer.start(server_directory, binaries=closed) as server:
@@ -127,7 +139,9 @@ def test_root_is_told_of_a_data_directory_that_nobody_cannot_enter(tmp_path: Pat
         LocalServer.start(tmp_path / "data")
 
 
-def test_a_configured_folder_without_programs_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_configured_folder_without_programs_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(LocalServerError, match="configured folder"):
         find_binaries(tmp_path)
     monkeypatch.setenv("TASKFORGE_POSTGRES_BIN", str(tmp_path))

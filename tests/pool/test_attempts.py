@@ -15,7 +15,9 @@ from tests.pool.jobs import Gate, double, fail, nap, turns, virtual
 @virtual
 async def test_a_job_that_takes_too_long_ends_in_a_timeout() -> None:
     async with WorkerPool(1, timeout=5) as pool:
-        slow, own, none = [await pool.submit(nap, 60, timeout=limit) for limit in (None, 2, math.inf)]
+        slow, own, none = [
+            await pool.submit(nap, 60, timeout=limit) for limit in (None, 2, math.inf)
+        ]
         loop = asyncio.get_running_loop()
         with pytest.raises(TimeoutError, match="5 s"):
             await slow
@@ -60,12 +62,18 @@ async def test_a_failed_job_is_tried_again_after_its_rest_in_which_others_run() 
     assert pool.stats().workers[0].failed == 2
 
 
-@pytest.mark.parametrize("which", [ConnectionError, [ConnectionError], {ConnectionError}, (one for one in [ConnectionError])])
+@pytest.mark.parametrize(
+    "which",
+    [ConnectionError, [ConnectionError], {ConnectionError}, (one for one in [ConnectionError])],
+)
 async def test_the_errors_worth_another_attempt_come_alone_or_in_any_gathering(which: Any) -> None:
     async def away(error: type[Exception]) -> None:
         raise error
 
-    async with asyncio.timeout(10), WorkerPool(2, attempts=3, retry=RetryPolicy(delay=0), retry_on=which) as pool:
+    async with (
+        asyncio.timeout(10),
+        WorkerPool(2, attempts=3, retry=RetryPolicy(delay=0), retry_on=which) as pool,
+    ):
         worth, other = await pool.submit(away, ConnectionError), await pool.submit(away, KeyError)
         await asyncio.wait([worth, other])
     assert (worth.attempt, other.attempt) == (3, 1)
@@ -74,7 +82,9 @@ async def test_the_errors_worth_another_attempt_come_alone_or_in_any_gathering(w
 
 @virtual
 async def test_attempts_run_out_and_some_errors_are_not_worth_another() -> None:
-    async with WorkerPool(2, attempts=3, retry=RetryPolicy(delay=1), retry_on=(ValueError,)) as pool:
+    async with WorkerPool(
+        2, attempts=3, retry=RetryPolicy(delay=1), retry_on=(ValueError,)
+    ) as pool:
         worn, other = await pool.submit(fail, 1), await pool.submit(nap, None)
         results = await asyncio.gather(worn, other, return_exceptions=True)
     assert [type(result) for result in results] == [ValueError, TypeError]
@@ -156,7 +166,9 @@ async def test_a_plain_function_is_refused_with_a_word_on_what_to_do() -> None:
 class Faulty(RateLimiter):
     """One that a caller has made over, and not well."""
 
-    def report(self, *, failed: bool = False, seconds: float = 0.0, overloaded: bool = False) -> None:
+    def report(
+        self, *, failed: bool = False, seconds: float = 0.0, overloaded: bool = False
+    ) -> None:
         raise LookupError("no report")
 
 
@@ -166,8 +178,13 @@ class FaultyPolicy(RetryPolicy):
 
 
 @pytest.mark.parametrize("workers", ["async", "thread"])
-@pytest.mark.parametrize("options", [{"limiter": Faulty(TokenBucket(1_000, 1_000))}, {"retry": FaultyPolicy(), "attempts": 3}])
-async def test_a_fault_beside_the_job_ends_it_and_frees_its_worker(workers: Any, options: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [{"limiter": Faulty(TokenBucket(1_000, 1_000))}, {"retry": FaultyPolicy(), "attempts": 3}],
+)
+async def test_a_fault_beside_the_job_ends_it_and_frees_its_worker(
+    workers: Any, options: dict[str, Any]
+) -> None:
     def broken() -> None:
         raise ValueError
 

@@ -55,7 +55,13 @@ async def test_priority_goes_first_and_equals_in_order() -> None:
 
     async with WorkerPool(1, order="priority") as pool:
         await pool.submit(gate)
-        for name, priority in (("low a", 1), ("high a", 9), ("low b", 1), ("none", 0), ("high b", 9)):
+        for name, priority in (
+            ("low a", 1),
+            ("high a", 9),
+            ("low b", 1),
+            ("none", 0),
+            ("high b", 9),
+        ):
             await pool.submit(note, name, priority=priority)
         gate.open.set()
     assert order == ["high a", "high b", "low a", "low b", "none"]
@@ -110,7 +116,8 @@ async def test_a_caller_that_gives_up_in_the_moment_it_is_let_in_hands_nothing_i
         await pool.submit(gate)
         given_up = asyncio.create_task(pool.submit(gate, "given up"))
         await turns()
-        first.add_done_callback(lambda _: given_up.cancel())  # whose end lets it in, and comes before it hears of that
+        # whose end lets it in, and comes before it hears of that
+        first.add_done_callback(lambda _: given_up.cancel())
         gate.open.set()
         with pytest.raises(asyncio.CancelledError):
             await given_up

@@ -7,14 +7,16 @@ from typing import Any
 import pytest
 
 from taskforge.pool import PoolFull, WorkerPool
-from tools.virtual_time import run
+from tests.support.virtual_time import run
 
 
 def shares(distribution: Any, jobs: list[tuple[float, str | None]], **options: Any) -> list[int]:
     """How many jobs each worker got; each job is (seconds, key)."""
 
     async def main() -> list[int]:
-        async with WorkerPool(**({"size": 4, "buffer": 400} | options), distribution=distribution) as pool:
+        async with WorkerPool(
+            **({"size": 4, "buffer": 400} | options), distribution=distribution
+        ) as pool:
             for seconds, key in jobs:
                 await pool.submit(asyncio.sleep, seconds, key=key)
         return [worker.succeeded for worker in pool.stats().workers]
@@ -63,7 +65,11 @@ def test_adaptive_prefers_the_fast_worker() -> None:
 
             async def job() -> None:
                 # The second worker is slow, however it came to be.
-                name = next(worker.name for worker in pool._crew.workers if worker.task is asyncio.current_task())  # type: ignore[union-attr]
+                name = next(
+                    worker.name
+                    for worker in pool._crew.workers
+                    if worker.task is asyncio.current_task()
+                )  # type: ignore[union-attr]
                 counts[name] += 1
                 await asyncio.sleep(10.0 if name == "worker-1" else 1.0)
 

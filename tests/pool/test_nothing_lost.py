@@ -1,4 +1,5 @@
-"""Whatever happens, every job that was accepted ends, no more run at once than there are workers, and the books balance."""
+"""Whatever happens, every job that was accepted ends, no more run at once than there are workers,
+and the books balance."""
 
 import asyncio
 import contextlib
@@ -8,8 +9,17 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taskforge.pool import Dropped, Handle, PoolClosed, PoolFull, RateLimiter, RetryPolicy, TokenBucket, WorkerPool
-from tools.virtual_time import run
+from taskforge.pool import (
+    Dropped,
+    Handle,
+    PoolClosed,
+    PoolFull,
+    RateLimiter,
+    RetryPolicy,
+    TokenBucket,
+    WorkerPool,
+)
+from tests.support.virtual_time import run
 
 JOBS = st.lists(
     st.tuples(
@@ -30,7 +40,9 @@ POOLS = st.fixed_dictionaries(
         "order": st.sampled_from(["fifo", "priority"]),
         "timeout": st.none() | st.floats(0.5, 4),
         "attempts": st.integers(1, 3),
-        "distribution": st.sampled_from([None, None, "round_robin", "least_load", "weighted", "adaptive", "sticky"]),
+        "distribution": st.sampled_from(
+            [None, None, "round_robin", "least_load", "weighted", "adaptive", "sticky"]
+        ),
         "limited": st.booleans(),
     }
 )
@@ -39,13 +51,19 @@ STOPS = st.tuples(st.floats(0, 30), st.booleans())
 
 @settings(max_examples=200, deadline=None)
 @given(POOLS, JOBS, STOPS, st.integers())
-def test_every_accepted_job_ends(options: dict[str, Any], jobs: list[Any], stop: tuple[float, bool], seed: int) -> None:
+def test_every_accepted_job_ends(
+    options: dict[str, Any], jobs: list[Any], stop: tuple[float, bool], seed: int
+) -> None:
     random.seed(seed)
     run(_live(dict(options), jobs, *stop))
 
 
 async def _live(options: dict[str, Any], jobs: list[Any], stop_at: float, now: bool) -> None:
-    limiter = RateLimiter(TokenBucket(2.0, 3.0), clock=asyncio.get_running_loop().time) if options.pop("limited") else None
+    limiter = (
+        RateLimiter(TokenBucket(2.0, 3.0), clock=asyncio.get_running_loop().time)
+        if options.pop("limited")
+        else None
+    )
     pool = await WorkerPool(**options, limiter=limiter, retry=RetryPolicy(delay=1)).start()
     running = most = 0
 
@@ -108,7 +126,15 @@ async def _live(options: dict[str, Any], jobs: list[Any], stop_at: float, now: b
 def _balance(pool: WorkerPool, accepted: int) -> Any:
     stats = pool.stats()
     assert stats.submitted == accepted
-    parts = (stats.succeeded, stats.failed, stats.cancelled, stats.dropped, stats.buffered, stats.running, stats.resting)
+    parts = (
+        stats.succeeded,
+        stats.failed,
+        stats.cancelled,
+        stats.dropped,
+        stats.buffered,
+        stats.running,
+        stats.resting,
+    )
     assert sum(parts) == accepted
     assert min(parts) >= 0
     return stats

@@ -1,4 +1,5 @@
-"""What a pool or a limiter cannot be made with is said when it is made, with the parameter's name and what would be right."""
+"""What a pool or a limiter cannot be made with is said when it is made, with the parameter's name
+and what would be right."""
 
 import math
 from typing import Any
@@ -17,7 +18,10 @@ from tests.pool.jobs import double
         ({"size": 2.5}, "size is 2.5; use a whole number"),
         ({"attempts": 0}, "attempts is 0"),
         ({"order": "prio"}, "order is 'prio'; use one of 'fifo', 'priority'"),
-        ({"when_full": "block"}, "when_full is 'block'; use one of 'wait', 'reject', 'drop_oldest'"),
+        (
+            {"when_full": "block"},
+            "when_full is 'block'; use one of 'wait', 'reject', 'drop_oldest'",
+        ),
         ({"workers": "threads"}, "workers is 'threads'; use one of 'async', 'thread', 'process'"),
         ({"distribution": "random"}, "distribution is 'random'; use one of 'round_robin'"),
         ({"timeout": -1}, "timeout is -1; use a number above 0"),
@@ -30,7 +34,10 @@ from tests.pool.jobs import double
         ({"retry_on": "ConnectionError"}, "retry_on is 'ConnectionError'; use types of exceptions"),
         ({"retry_on": [ConnectionError()]}, "retry_on is"),
         ({"retry_on": int}, "retry_on is"),
-        ({"limiter": TokenBucket(10, 1)}, r"limiter is TokenBucket\(rate=10, burst=1\); use a RateLimiter such as"),
+        (
+            {"limiter": TokenBucket(10, 1)},
+            r"limiter is TokenBucket\(rate=10, burst=1\); use a RateLimiter such as",
+        ),
     ],
 )
 def test_a_pool_names_the_option_that_is_wrong(options: dict[str, Any], problem: str) -> None:

@@ -7,8 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taskforge.domain.limiter import Bucket
-from taskforge.pool import Adaptive, FixedRate, LeakyBucket, LimiterFull, RateLimiter, TokenBucket, WorkerPool
-from tools.virtual_time import run
+from taskforge.pool import (
+    Adaptive,
+    FixedRate,
+    LeakyBucket,
+    LimiterFull,
+    RateLimiter,
+    TokenBucket,
+    WorkerPool,
+)
+from tests.support.virtual_time import run
 
 
 def limiter_of(bucket: Bucket, **options: Any) -> RateLimiter:
@@ -46,15 +54,21 @@ def test_each_algorithm_has_its_own_shape() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.sampled_from([TokenBucket(5.0, 4.0), FixedRate(5.0), LeakyBucket(5.0, 4.0), Adaptive(5.0, 4.0)]),
+    st.sampled_from(
+        [TokenBucket(5.0, 4.0), FixedRate(5.0), LeakyBucket(5.0, 4.0), Adaptive(5.0, 4.0)]
+    ),
     st.lists(st.floats(0, 5), min_size=1, max_size=60),
 )
-def test_no_window_sees_more_than_rate_times_length_plus_burst(bucket: Bucket, arrivals: list[float]) -> None:
+def test_no_window_sees_more_than_rate_times_length_plus_burst(
+    bucket: Bucket, arrivals: list[float]
+) -> None:
     seen = starts(bucket, arrivals)
     assert len(seen) == len(arrivals)
     for first in range(len(seen)):
         for last in range(first, len(seen)):
-            assert last - first + 1 <= bucket.burst + bucket.rate * (seen[last] - seen[first]) + 1e-3
+            assert (
+                last - first + 1 <= bucket.burst + bucket.rate * (seen[last] - seen[first]) + 1e-3
+            )
     assert seen[-1] <= max(arrivals) + len(arrivals) / bucket.rate + 1e-3
 
 
@@ -104,7 +118,10 @@ def test_a_caller_that_gives_up_costs_nothing() -> None:
         await patient
         assert loop.time() == pytest.approx(1.0)
         # Let through and cancelled in the same turn of the loop: the next one goes instead.
-        first, second = asyncio.create_task(limiter.acquire()), asyncio.create_task(limiter.acquire())
+        first, second = (
+            asyncio.create_task(limiter.acquire()),
+            asyncio.create_task(limiter.acquire()),
+        )
         loop.call_later(1.0, first.cancel)
         await second
         assert loop.time() == pytest.approx(2.0)
@@ -152,7 +169,10 @@ def test_a_pool_keeps_to_its_limiter_and_reports_to_it() -> None:
         limiter = limiter_of(Adaptive(10.0, 1.0))
         async with WorkerPool(5, limiter=limiter) as pool:
             await pool.map(job, range(60), return_exceptions=True)
-        pace = [sum(second <= moment < second + 1 for moment in begun) for second in range(int(begun[-1]))]
+        pace = [
+            sum(second <= moment < second + 1 for moment in begun)
+            for second in range(int(begun[-1]))
+        ]
         assert 10 <= pace[0] <= 11
         assert pace[1] <= 6
         assert min(pace[:4]) <= 4

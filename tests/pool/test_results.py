@@ -82,7 +82,12 @@ async def test_the_first_failure_ends_a_map_and_cancels_the_rest() -> None:
                 pass
         await turns()
         stats = pool.stats()
-        assert (stats.failed, stats.cancelled, stats.running, stats.buffered) == (1, stats.submitted - 1, 0, 0)
+        assert (stats.failed, stats.cancelled, stats.running, stats.buffered) == (
+            1,
+            stats.submitted - 1,
+            0,
+            0,
+        )
 
 
 async def test_exceptions_may_be_returned() -> None:
@@ -118,7 +123,9 @@ async def test_results_are_taken_once() -> None:
 
 async def test_a_failure_nobody_asks_for_is_not_silent() -> None:
     heard: list[str] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: heard.append(context["message"]))
+    asyncio.get_running_loop().set_exception_handler(
+        lambda _, context: heard.append(context["message"])
+    )
     async with WorkerPool(1) as pool:
         await pool.submit(fail, 1)
     gc.collect()

@@ -28,7 +28,9 @@ async def test_leaving_by_an_exception_cancels_everything() -> None:
 
     async def leave_early() -> None:
         async with pool:
-            handles.extend([await pool.submit(fail, 1), *[await pool.submit(nap, 60) for _ in range(5)]])
+            handles.extend(
+                [await pool.submit(fail, 1), *[await pool.submit(nap, 60) for _ in range(5)]]
+            )
             await asyncio.sleep(1)
             raise KeyError
 

@@ -153,7 +153,9 @@ async def test_a_process_that_dies_or_is_too_slow_is_replaced() -> None:
 
 
 async def test_a_death_is_worth_another_attempt_and_a_stop_kills() -> None:
-    pool = await WorkerPool(1, workers="process", attempts=2, retry=RetryPolicy(delay=0, jitter=0)).start()
+    pool = await WorkerPool(
+        1, workers="process", attempts=2, retry=RetryPolicy(delay=0, jitter=0)
+    ).start()
     with pytest.raises(WorkerDied):
         await (await pool.submit(die, signal.SIGTERM))
     assert pool.stats().retried == 1

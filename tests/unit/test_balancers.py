@@ -36,7 +36,10 @@ def test_round_robin_gives_everyone_the_same(workers: list[str], rounds: int) ->
         last = round_robin(last, candidates)
         chosen.append(last)
     assert Counter(chosen) == dict.fromkeys(workers, rounds)
-    assert all(len(set(chosen[start : start + len(workers)])) == len(workers) for start in range(len(workers) * (rounds - 1)))
+    assert all(
+        len(set(chosen[start : start + len(workers)])) == len(workers)
+        for start in range(len(workers) * (rounds - 1))
+    )
 
 
 def test_round_robin_goes_on_where_it_was_when_workers_come_and_go() -> None:
@@ -54,8 +57,13 @@ def test_round_robin_goes_on_where_it_was_when_workers_come_and_go() -> None:
 
 
 @given(WEIGHTS)
-def test_weights_are_shares_and_nobody_is_ever_a_whole_job_ahead_or_behind(weights: list[int]) -> None:
-    candidates = [Candidate(name, weight=weight) for name, weight in zip(names(len(weights)), weights, strict=True)]
+def test_weights_are_shares_and_nobody_is_ever_a_whole_job_ahead_or_behind(
+    weights: list[int],
+) -> None:
+    candidates = [
+        Candidate(name, weight=weight)
+        for name, weight in zip(names(len(weights)), weights, strict=True)
+    ]
     total, credit, counts = sum(weights), {}, Counter[str]()
     for turn in range(1, 2 * total + 1):
         remembered: Credits
@@ -64,7 +72,9 @@ def test_weights_are_shares_and_nobody_is_ever_a_whole_job_ahead_or_behind(weigh
         assert chosen is not None
         counts[chosen] += 1
         # |given - share| < 1, in whole numbers
-        assert all(abs(counts[each.name] * total - turn * each.weight) < total for each in candidates)
+        assert all(
+            abs(counts[each.name] * total - turn * each.weight) < total for each in candidates
+        )
         if turn % total == 0:
             assert counts == {each.name: each.weight * (turn // total) for each in candidates}
             assert set(credit.values()) == {0}
@@ -79,10 +89,15 @@ def test_a_heavy_worker_alternates_with_the_others() -> None:
 
 
 @given(st.lists(st.tuples(WEIGHTS, st.integers(1, 30)), min_size=1, max_size=6))
-def test_weighted_goes_on_when_workers_come_go_and_fill_up(phases: list[tuple[list[int], int]]) -> None:
+def test_weighted_goes_on_when_workers_come_go_and_fill_up(
+    phases: list[tuple[list[int], int]],
+) -> None:
     credit: Credits = {}
     for weights, turns in phases:
-        candidates = [Candidate(name, weight=weight) for name, weight in zip(names(len(weights)), weights, strict=True)]
+        candidates = [
+            Candidate(name, weight=weight)
+            for name, weight in zip(names(len(weights)), weights, strict=True)
+        ]
         for _ in range(turns):
             credit, chosen = weighted(credit, candidates)
             assert chosen in names(len(weights))
@@ -94,8 +109,13 @@ def test_weighted_goes_on_when_workers_come_go_and_fill_up(phases: list[tuple[li
 
 
 @given(LOADED, st.none() | st.sampled_from(names(12)))
-def test_no_free_worker_is_less_loaded_than_the_chosen(loads: list[tuple[int, int]], last: str | None) -> None:
-    candidates = [Candidate(name, active, most) for name, (active, most) in zip(names(len(loads)), loads, strict=True)]
+def test_no_free_worker_is_less_loaded_than_the_chosen(
+    loads: list[tuple[int, int]], last: str | None
+) -> None:
+    candidates = [
+        Candidate(name, active, most)
+        for name, (active, most) in zip(names(len(loads)), loads, strict=True)
+    ]
     free = {each.name: each for each in candidates if each.active < each.most}
     chosen = least_load(last, candidates)
     if chosen is None:
@@ -118,7 +138,9 @@ def test_least_load_fills_equals_evenly(count: int, rounds: int) -> None:
 # --- Adaptive ---
 
 
-def share(seconds: dict[str, float], failing: frozenset[str] = frozenset(), jobs: int = 2_000) -> Counter[str]:
+def share(
+    seconds: dict[str, float], failing: frozenset[str] = frozenset(), jobs: int = 2_000
+) -> Counter[str]:
     """Jobs that come one at a time, each done before the next."""
     experience, counts = Experience(), Counter[str]()
     for _ in range(jobs):
@@ -170,7 +192,9 @@ def test_those_who_left_are_forgotten() -> None:
 
 
 @given(NAMES, st.data())
-def test_only_the_leavers_keys_move_and_the_newcomers_keys_are_all_it_takes(workers: list[str], data: st.DataObject) -> None:
+def test_only_the_leavers_keys_move_and_the_newcomers_keys_are_all_it_takes(
+    workers: list[str], data: st.DataObject
+) -> None:
     leaver = data.draw(st.sampled_from(workers))
     whole = [Candidate(name) for name in workers]
     rest = [each for each in whole if each.name != leaver]

@@ -7,7 +7,9 @@ from taskforge.domain.breaker import Breaker, BreakerState, Mode, ask, record
 SMALL = Breaker(failure_share=0.5, least_calls=4, window_seconds=10.0, open_seconds=5.0, probes=2)
 
 
-def called(state: BreakerState, now: float, *failures: bool, breaker: Breaker = SMALL) -> BreakerState:
+def called(
+    state: BreakerState, now: float, *failures: bool, breaker: Breaker = SMALL
+) -> BreakerState:
     for failed in failures:
         permit = ask(breaker, state, now)
         assert permit.allowed
@@ -81,7 +83,15 @@ def test_probes_that_never_answer_do_not_hold_it_half_open() -> None:
 CALLS = st.lists(st.tuples(st.floats(-1, 8), st.booleans(), st.integers(0, 5)), max_size=80)
 
 
-@given(st.builds(Breaker, failure_share=st.floats(0.05, 1.0), least_calls=st.integers(1, 9), probes=st.integers(1, 4)), CALLS)
+@given(
+    st.builds(
+        Breaker,
+        failure_share=st.floats(0.05, 1.0),
+        least_calls=st.integers(1, 9),
+        probes=st.integers(1, 4),
+    ),
+    CALLS,
+)
 def test_whatever_happens_it_lets_nothing_through_while_open_and_few_while_half_open(
     breaker: Breaker, calls: list[tuple[float, bool, int]]
 ) -> None:

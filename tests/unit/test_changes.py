@@ -20,7 +20,16 @@ JOB = UUID(int=1 << 24)
 
 
 def standing(status: JobStatus, **changes: object) -> c.Standing:
-    plain = c.Standing(job=JOB, status=status, queue="default", priority=2, attempt=1, max_attempts=3, crashes=1, origin_queue=None)
+    plain = c.Standing(
+        job=JOB,
+        status=status,
+        queue="default",
+        priority=2,
+        attempt=1,
+        max_attempts=3,
+        crashes=1,
+        origin_queue=None,
+    )
     return msgspec.structs.replace(plain, **changes)
 
 
@@ -38,7 +47,9 @@ ALLOWED: list[tuple[c.JobChange, dict[JobStatus, type[c.Move]]]] = [
 
 @pytest.mark.parametrize("status", ALL)
 @pytest.mark.parametrize(("change", "allowed"), ALLOWED, ids=lambda value: type(value).__name__)
-def test_each_verb_in_each_status(change: c.JobChange, allowed: dict[JobStatus, type[c.Move]], status: JobStatus) -> None:
+def test_each_verb_in_each_status(
+    change: c.JobChange, allowed: dict[JobStatus, type[c.Move]], status: JobStatus
+) -> None:
     if status in allowed:
         move = c.plan(change, standing(status))
         assert isinstance(move, allowed[status])
@@ -60,7 +71,13 @@ def test_only_dead_letters_that_wait_or_failed_are_redriven(status: JobStatus) -
     dead = standing(status, origin_queue="orders", attempt=3)
     if status in (P, S, F):
         assert c.plan(c.RedriveJob(), dead) == c.Place(
-            queue="orders", priority=2, attempt=0, max_attempts=None, crashes=0, at=0.0, clear_origin=True
+            queue="orders",
+            priority=2,
+            attempt=0,
+            max_attempts=None,
+            crashes=0,
+            at=0.0,
+            clear_origin=True,
         )
     else:
         with pytest.raises(Conflict):
@@ -69,9 +86,18 @@ def test_only_dead_letters_that_wait_or_failed_are_redriven(status: JobStatus) -
 
 @pytest.mark.parametrize(
     ("attempt", "most", "asked", "budget"),
-    [(1, 3, None, 3), (3, 3, None, 4), (3, 3, 5, 8), (0, 3, None, 3), (1, 3, 1, 2), (5, 3, None, 6)],
+    [
+        (1, 3, None, 3),
+        (3, 3, None, 4),
+        (3, 3, 5, 8),
+        (0, 3, None, 3),
+        (1, 3, 1, 2),
+        (5, 3, None, 6),
+    ],
 )
-def test_a_retry_uses_what_is_left_or_grants_one_or_what_was_asked(attempt: int, most: int, asked: int | None, budget: int) -> None:
+def test_a_retry_uses_what_is_left_or_grants_one_or_what_was_asked(
+    attempt: int, most: int, asked: int | None, budget: int
+) -> None:
     move = c.plan(c.RetryJob(asked), standing(F, attempt=attempt, max_attempts=most))
     assert isinstance(move, c.Place)
     assert (move.attempt, move.max_attempts, move.crashes, move.at) == (attempt, budget, 0, 0.0)
@@ -86,7 +112,10 @@ def test_the_answer_to_a_retry_says_what_it_granted() -> None:
 
 
 def test_the_answer_to_a_cancel_says_whether_it_was_asked_before() -> None:
-    for job, note in [(standing(R), "asked to stop"), (standing(R, cancel_requested=True), "already asked to stop")]:
+    for job, note in [
+        (standing(R), "asked to stop"),
+        (standing(R, cancel_requested=True), "already asked to stop"),
+    ]:
         assert c.note_on(c.CancelJob(), job, c.plan(c.CancelJob(), job)) == note
     assert c.note_on(c.CancelJob(), standing(P), c.plan(c.CancelJob(), standing(P))) is None
 

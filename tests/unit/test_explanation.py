@@ -6,7 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from taskforge.domain.explanation import MOST_AHEAD, Rate, Standing, explain
+from taskforge.domain.explain import explain
+from taskforge.domain.explanation import MOST_AHEAD, PlaceInLine, Rate
 from taskforge.domain.job import Job, JobStatus
 from taskforge.domain.queue import Queue, QueueSettings
 from taskforge.domain.worker import Worker, WorkerStatus
@@ -79,18 +80,26 @@ WORKER = Worker(
 @pytest.mark.parametrize(
     ("settings", "standing", "seconds"),
     [
-        ({}, Standing(), 0),
-        ({}, Standing(ready_seconds=11), None),
-        ({}, Standing(ahead=1), None),
-        ({}, Standing(elsewhere=1), None),
-        ({"rate_limit": 60}, Standing(ahead=50, rate=Rate(0.5, 50.5, 1)), 50.5),
-        ({"rate_limit": 60}, Standing(ahead=50, rate=Rate(0, 0, 1)), None),  # as many as are gathered: then slots decide
-        ({"rate_limit": 60}, Standing(ahead=MOST_AHEAD, rate=Rate(0.5, 10_000.5, 1)), None),  # there may be many more
-        ({"rate_limit": 60}, Standing(ahead=50, elsewhere=1, rate=Rate(0.5, 50.5, 1)), None),
-        ({"rate_limit": 60, "max_concurrent_jobs": 5}, Standing(ahead=50, rate=Rate(0.5, 50.5, 1)), None),
+        ({}, PlaceInLine(), 0),
+        ({}, PlaceInLine(ready_seconds=11), None),
+        ({}, PlaceInLine(ahead=1), None),
+        ({}, PlaceInLine(elsewhere=1), None),
+        ({"rate_limit": 60}, PlaceInLine(ahead=50, rate=Rate(0.5, 50.5, 1)), 50.5),
+        # as many as are gathered: then slots decide
+        ({"rate_limit": 60}, PlaceInLine(ahead=50, rate=Rate(0, 0, 1)), None),
+        # there may be many more
+        ({"rate_limit": 60}, PlaceInLine(ahead=MOST_AHEAD, rate=Rate(0.5, 10_000.5, 1)), None),
+        ({"rate_limit": 60}, PlaceInLine(ahead=50, elsewhere=1, rate=Rate(0.5, 50.5, 1)), None),
+        (
+            {"rate_limit": 60, "max_concurrent_jobs": 5},
+            PlaceInLine(ahead=50, rate=Rate(0.5, 50.5, 1)),
+            None,
+        ),
     ],
 )
-def test_a_start_is_foretold_only_where_it_follows(settings: dict[str, Any], standing: Standing, seconds: float | None) -> None:
+def test_a_start_is_foretold_only_where_it_follows(
+    settings: dict[str, Any], standing: PlaceInLine, seconds: float | None
+) -> None:
     found = explain(job(), queue(**settings), [(WORKER, None)], standing, NOW)
     assert found.expected_start == (None if seconds is None else NOW + timedelta(seconds=seconds))
 
@@ -98,6 +107,9 @@ def test_a_start_is_foretold_only_where_it_follows(settings: dict[str, Any], sta
 def test_a_scheduled_job_starts_when_it_is_due_unless_its_queue_has_limits() -> None:
     due = NOW + timedelta(seconds=5)
     scheduled = job(JobStatus.SCHEDULED, scheduled_for=due)
-    assert explain(scheduled, queue(), [(WORKER, None)], Standing(), NOW).expected_start == due
-    assert explain(scheduled, queue(rate_limit=1), [(WORKER, None)], Standing(), NOW).expected_start is None
-    assert explain(scheduled, queue(), [], Standing(), NOW).expected_start is None
+    assert explain(scheduled, queue(), [(WORKER, None)], PlaceInLine(), NOW).expected_start == due
+    assert (
+        explain(scheduled, queue(rate_limit=1), [(WORKER, None)], PlaceInLine(), NOW).expected_start
+        is None
+    )
+    assert explain(scheduled, queue(), [], PlaceInLine(), NOW).expected_start is None

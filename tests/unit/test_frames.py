@@ -28,7 +28,9 @@ def caught(chained: bool = False) -> ValueError:
 def test_says_what_the_standard_traceback_says_without_its_markers() -> None:
     error = caught()
     standard = "".join(traceback.format_exception(error))
-    without_markers = [line for line in standard.splitlines() if not set(line.strip()) <= {"^", "~"}]
+    without_markers = [
+        line for line in standard.splitlines() if not set(line.strip()) <= {"^", "~"}
+    ]
     without_repeats = [line for line in without_markers if "Previous line repeated" not in line]
     assert frames_of(error).splitlines() == without_repeats
 

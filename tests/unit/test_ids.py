@@ -20,20 +20,33 @@ def test_ids_rise_strictly_whatever_the_clock_does(readings: list[int]) -> None:
     assert all(ids.is_job_id(identifier) for identifier in minted)
 
 
-@given(st.lists(st.tuples(MILLISECONDS, st.integers(min_value=1, max_value=50)), min_size=1, max_size=50), st.integers(0, 60))
-def test_ids_minted_by_the_batch_rise_strictly_too(batches: list[tuple[int, int]], left: int) -> None:
+@given(
+    st.lists(
+        st.tuples(MILLISECONDS, st.integers(min_value=1, max_value=50)), min_size=1, max_size=50
+    ),
+    st.integers(0, 60),
+)
+def test_ids_minted_by_the_batch_rise_strictly_too(
+    batches: list[tuple[int, int]], left: int
+) -> None:
     clock = iter([now for now, _ in batches])
     mint = ids.IdMint(lambda: next(clock))
     minted: list[int] = []
     for _, count in batches:
-        mint._bits |= (1 << 38) - 1 - left  # close to where the count is carried over the variant's bits
+        # close to where the count is carried over the variant's bits
+        mint._bits |= (1 << 38) - 1 - left
         minted += mint.many(count)
     assert all(earlier < later for earlier, later in pairwise(minted))
-    assert all(ids.is_job_id(UUID(int=number)) and UUID(int=number).variant == RFC_4122 for number in minted)
+    assert all(
+        ids.is_job_id(UUID(int=number)) and UUID(int=number).variant == RFC_4122
+        for number in minted
+    )
 
 
 @given(MILLISECONDS)
-def test_a_millisecond_yields_a_hundred_thousand_ids_without_running_into_the_next(now: int) -> None:
+def test_a_millisecond_yields_a_hundred_thousand_ids_without_running_into_the_next(
+    now: int,
+) -> None:
     mint = ids.IdMint(lambda: now)
     mint()
     mint._bits += 100_000
@@ -63,7 +76,11 @@ def test_fences_of_neighbouring_jobs_never_meet(now: int, one: int, another: int
 
 
 @given(
-    st.datetimes(min_value=datetime(1970, 1, 1), max_value=datetime(9000, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
+    st.datetimes(
+        min_value=datetime(1970, 1, 1),  # noqa: DTZ001
+        max_value=datetime(9000, 1, 1),  # noqa: DTZ001
+        timezones=st.just(UTC),
+    )
 )
 def test_an_id_carries_its_millisecond_and_time_ranges_become_id_ranges(moment: datetime) -> None:
     mint = ids.IdMint(lambda: int(moment.timestamp() * 1000))

@@ -4,15 +4,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskforge.domain.limiter import BucketState, TokenBucket, give_back, take
+from taskforge.domain.limiter import (
+    SET_BACK_SECONDS,
+    BucketState,
+    TokenBucket,
+    give_back,
+    settle,
+    take,
+)
 from taskforge.domain.retry import RetryPolicy
 
-BUCKETS = st.builds(TokenBucket, rate=st.floats(min_value=0.01, max_value=1000), burst=st.integers(1, 100).map(float))
-STEPS = st.lists(st.tuples(st.floats(min_value=0, max_value=10), st.integers(0, 50)), min_size=1, max_size=60)
+BUCKETS = st.builds(
+    TokenBucket,
+    rate=st.floats(min_value=0.01, max_value=1000),
+    burst=st.integers(1, 100).map(float),
+)
+STEPS = st.lists(
+    st.tuples(st.floats(min_value=0, max_value=10), st.integers(0, 50)), min_size=1, max_size=60
+)
 
 
 @given(BUCKETS, STEPS)
-def test_no_window_ever_sees_more_than_rate_times_length_plus_burst(bucket: TokenBucket, steps: list[tuple[float, int]]) -> None:
+def test_no_window_ever_sees_more_than_rate_times_length_plus_burst(
+    bucket: TokenBucket, steps: list[tuple[float, int]]
+) -> None:
     now, state, grants = 1e6, None, []
     for pause, wanted in steps:
         now += pause
@@ -38,8 +53,11 @@ def test_waiting_as_told_is_enough_for_the_next_token(bucket: TokenBucket, wante
 
 
 @given(BUCKETS, STEPS)
-def test_an_eager_caller_gets_all_that_flows(bucket: TokenBucket, steps: list[tuple[float, int]]) -> None:
-    """Not starving matters as much as the limit: whoever asks for everything leaves less than one token behind."""
+def test_an_eager_caller_gets_all_that_flows(
+    bucket: TokenBucket, steps: list[tuple[float, int]]
+) -> None:
+    """Not starving matters as much as the limit: whoever asks for everything leaves less than one
+    token behind."""
     now, state = 1e6, None
     for pause, _ in steps:
         now += pause
@@ -53,13 +71,24 @@ def test_a_new_bucket_is_full_and_a_full_grant_waits_for_nothing() -> None:
     assert (grant.granted, grant.wait, grant.state.tokens) == (3, 0.0, 2.0)
 
 
-def test_a_clock_that_steps_back_adds_nothing_and_takes_nothing_away() -> None:
+def test_a_caller_that_is_late_adds_nothing_and_takes_nothing_away() -> None:
     bucket = TokenBucket(1.0, 5.0)
     state = BucketState(2.0, 100.0)
-    back = take(bucket, state, 50.0, 1)
+    back = take(bucket, state, 100.0 - SET_BACK_SECONDS, 1)
     assert back.granted == 1
     assert back.state == BucketState(1.0, 100.0)
     assert take(bucket, back.state, 101.0, 9).granted == 2
+
+
+def test_tokens_flow_on_from_where_the_clock_was_set_back_to() -> None:
+    """Otherwise nothing would for as long as it was set back by."""
+    bucket = TokenBucket(1.0, 5.0)
+    spent = BucketState(0.0, 10_000.0)
+    grant = take(bucket, spent, 6_400.0, 9)
+    assert grant.granted == 0
+    kept = settle(bucket, spent, grant, 0, more=False)
+    assert kept == BucketState(0.0, 6_400.0)
+    assert take(bucket, kept, 6_403.0, 9).granted == 3
 
 
 def test_many_small_refills_make_a_whole_token() -> None:
@@ -78,7 +107,9 @@ def test_given_back_tokens_never_overfill(bucket: TokenBucket, count: int) -> No
 # --- Backoff ---
 
 
-@pytest.mark.parametrize(("attempt", "seconds"), [(1, 1), (2, 2), (3, 4), (9, 256), (10, 300), (10_000, 300)])
+@pytest.mark.parametrize(
+    ("attempt", "seconds"), [(1, 1), (2, 2), (3, 4), (9, 256), (10, 300), (10_000, 300)]
+)
 def test_backoff_doubles_up_to_its_cap(attempt: int, seconds: float) -> None:
     assert RetryPolicy(jitter=0.0).wait(attempt, 0.7) == seconds
 
@@ -94,7 +125,9 @@ def test_backoff_doubles_up_to_its_cap(attempt: int, seconds: float) -> None:
     st.integers(1, 10_000),
     st.floats(0, 1, exclude_max=True),
 )
-def test_jitter_stays_within_its_share_of_the_delay(policy: RetryPolicy, attempt: int, chance: float) -> None:
+def test_jitter_stays_within_its_share_of_the_delay(
+    policy: RetryPolicy, attempt: int, chance: float
+) -> None:
     base = RetryPolicy(policy.delay, policy.most, policy.multiplier, 0.0).wait(attempt, 0.5)
     waited = policy.wait(attempt, chance)
     assert waited >= 0

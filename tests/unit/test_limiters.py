@@ -1,4 +1,5 @@
-"""What holds for every algorithm, and what sets each apart. The token bucket's own tests are in test_limiter.py."""
+"""What holds for every algorithm, and what sets each apart. The token bucket's own tests are in
+test_limiter.py."""
 
 import itertools
 
@@ -31,26 +32,31 @@ BUCKETS = st.one_of(
     st.builds(LeakyBucket, RATES, BURSTS),
     st.builds(Adaptive, RATES, BURSTS),
 )
-# A caller of the interleaving: after a pause (negative: its clock is behind the last one's) it takes some and gives back what it
-# does not use, asks for one at a cost, or reports how things went.
+# A caller of the interleaving: after a pause (negative: its clock is behind the last one's) it
+# takes some and gives back what it does not use, asks for one at a cost, or reports how things
+# went.
 ACTIONS = st.one_of(
     st.tuples(st.just("take"), st.integers(0, 50), st.integers(0, 50)),
     st.tuples(st.just("admit"), st.floats(0.1, 1.0), st.sampled_from([True, False, None])),
     st.tuples(st.just("judge"), st.integers(0, 9), st.integers(0, 9)),
 )
-STEPS = st.lists(st.tuples(st.floats(min_value=-1, max_value=10), ACTIONS), min_size=1, max_size=60)
+PAUSES = st.one_of(st.floats(min_value=-1, max_value=10), st.floats(min_value=-4_000, max_value=-5))
+STEPS = st.lists(st.tuples(PAUSES, ACTIONS), min_size=1, max_size=60)
 
 
 def walk(bucket: Bucket, steps: list) -> list[tuple[float, float]]:
     """(when, how much) for everything that was let through, by whatever mixture of callers."""
     state: BucketState | None = None
-    now, passed = 1e6, []
+    now, lost, passed = 1e6, 0.0, []
     for pause, (kind, first, second) in steps:
         now += pause
-        # A clock that goes back counts from its highest reading, as far as that was kept.
-        latest = now if state is None else max(state.at, now)
+        # A caller's clock that is behind counts from the highest reading, as far as that was kept;
+        # time goes on from where a clock was set back to.
+        before = state
+        highest = now if before is None else max(before.at, now)
+        latest = lost + highest
         if kind == "take":
-            before, grant = state, take(bucket, state, now, first)
+            grant = take(bucket, state, now, first)
             assert 0 <= grant.granted <= first
             used = max(0, grant.granted - second)
             state = settle(bucket, before, grant, used, more=bool(second % 2)) or before
@@ -61,6 +67,8 @@ def walk(bucket: Bucket, steps: list) -> list[tuple[float, float]]:
             passed += [(latest, first)] if decision.admitted else []
         elif isinstance(bucket, Adaptive) and state is not None and is_due(bucket, state, now):
             state = judge(bucket, state, now, first, second)
+        if before is not None and state is not None and state.at < before.at:
+            lost += before.at - state.at
         if state is not None:
             assert -1e-9 <= state.tokens <= bucket.burst
             assert state == msgspec.json.decode(msgspec.json.encode(state), type=BucketState)
@@ -68,7 +76,9 @@ def walk(bucket: Bucket, steps: list) -> list[tuple[float, float]]:
 
 
 @given(BUCKETS, STEPS)
-def test_no_window_ever_sees_more_than_rate_times_length_plus_burst(bucket: Bucket, steps: list) -> None:
+def test_no_window_ever_sees_more_than_rate_times_length_plus_burst(
+    bucket: Bucket, steps: list
+) -> None:
     passed = walk(bucket, steps)
     for first in range(len(passed)):
         total = 0.0
@@ -92,7 +102,8 @@ def test_waiting_as_told_is_enough(bucket: Bucket, steps: list, cost: float) -> 
 
 @given(BUCKETS, st.integers(2, 40))
 def test_an_eager_caller_gets_the_whole_rate(bucket: Bucket, count: int) -> None:
-    """Not starving matters as much as the limit: whoever comes exactly when told is never sent away."""
+    """Not starving matters as much as the limit: whoever comes exactly when told is never sent
+    away."""
     now, state, passed = 1e6, None, 0
     decision = admit(bucket, None, now)
     while decision.admitted:
@@ -113,7 +124,9 @@ def test_an_eager_caller_gets_the_whole_rate(bucket: Bucket, count: int) -> None
 
 
 @given(RATES, st.lists(st.floats(0, 5), min_size=2, max_size=50))
-def test_fixed_rate_keeps_starts_apart_however_late_the_callers_are(rate: float, pauses: list[float]) -> None:
+def test_fixed_rate_keeps_starts_apart_however_late_the_callers_are(
+    rate: float, pauses: list[float]
+) -> None:
     bucket, state, now, starts = FixedRate(rate), None, 1e6, []
     for pause in pauses:
         now += pause
@@ -130,11 +143,13 @@ def test_fixed_rate_keeps_starts_apart_however_late_the_callers_are(rate: float,
 def test_a_leaky_bucket_gathers_nothing_while_nothing_waits() -> None:
     bucket = LeakyBucket(10.0, 5.0)
     quiet = settle(bucket, None, take(bucket, None, 0.0, 9), 1, more=False)
-    # All that was granted was used, so something may still wait: the schedule goes on, and the late claim makes up for it.
+    # All that was granted was used, so something may still wait: the schedule goes on, and the late
+    # claim makes up for it.
     assert quiet is not None
     assert quiet.behind
     assert take(bucket, quiet, 0.35, 9).granted == 3
-    # A claim that found less than it was granted: nothing waits. However long that lasts, the next one starts alone.
+    # A claim that found less than it was granted: nothing waits. However long that lasts, the next
+    # one starts alone.
     idle = settle(bucket, quiet, take(bucket, quiet, 0.35, 9), 1, more=False)
     assert idle is not None
     assert not idle.behind
@@ -185,18 +200,27 @@ def test_adaptive_falls_by_half_and_climbs_by_equal_steps() -> None:
     state = take(bucket, None, 0.0, 1).state
     rates = []
     for second in range(1, 13):
-        state = judge(bucket, state, float(second), 0 if second <= 2 else 50, 50 if second <= 2 else 0)
+        state = judge(
+            bucket, state, float(second), 0 if second <= 2 else 50, 50 if second <= 2 else 0
+        )
         rates.append(state.rate)
     assert rates == [50.0, 25.0, 30.0, 35.0, 40.0, 45.0, 50.0, 55.0, 60.0, 65.0, 70.0, 75.0]
 
 
-@pytest.mark.parametrize(("good", "bad", "rate"), [(90, 10, 55.0), (89, 11, 25.0), (0, 1, 25.0), (1, 0, 55.0), (0, 0, 50.0)])
+@pytest.mark.parametrize(
+    ("good", "bad", "rate"),
+    [(90, 10, 55.0), (89, 11, 25.0), (0, 1, 25.0), (1, 0, 55.0), (0, 0, 50.0)],
+)
 def test_adaptive_tolerates_a_tenth(good: int, bad: int, rate: float) -> None:
-    assert judge(Adaptive(100.0, 10.0), BucketState(0.0, 0.0, 50.0, 0.0), 1.0, good, bad).rate == rate
+    assert (
+        judge(Adaptive(100.0, 10.0), BucketState(0.0, 0.0, 50.0, 0.0), 1.0, good, bad).rate == rate
+    )
 
 
 @given(RATES, st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=100))
-def test_adaptive_stays_between_its_least_and_its_most(rate: float, news: list[tuple[int, int]]) -> None:
+def test_adaptive_stays_between_its_least_and_its_most(
+    rate: float, news: list[tuple[int, int]]
+) -> None:
     bucket = Adaptive(rate, 10.0)
     state = take(bucket, None, 0.0, 1).state
     for second, (good, bad) in enumerate(news, 1):
@@ -212,6 +236,14 @@ def test_adaptive_is_judged_once_a_period() -> None:
     assert not is_due(bucket, state, 1.9)
     assert is_due(bucket, state, 2.0)
     assert not is_due(bucket, judge(bucket, state, 2.0, 0, 1), 3.9)
+
+
+def test_adaptive_is_judged_after_the_clock_was_set_back() -> None:
+    bucket = Adaptive(100.0, 10.0, period=2.0)
+    state = take(bucket, None, 10_000.0, 1).state
+    assert not is_due(bucket, state, 9_995.0)
+    assert is_due(bucket, state, 6_400.0)
+    assert not is_due(bucket, judge(bucket, state, 6_400.0, 0, 1), 6_401.9)
 
 
 def test_a_slower_bucket_says_so_in_its_waits() -> None:

@@ -5,7 +5,15 @@ import msgspec
 import pytest
 
 from taskforge.domain.errors import Invalid
-from taskforge.domain.job import FINAL, MAX_ERROR_CHARACTERS, TRANSITIONS, JobStatus, NewJob, error_info, new_job
+from taskforge.domain.job import (
+    FINAL,
+    MAX_ERROR_CHARACTERS,
+    TRANSITIONS,
+    JobStatus,
+    NewJob,
+    error_info,
+    new_job,
+)
 from taskforge.domain.queue import MAX_PAYLOAD_BYTES
 
 
@@ -59,7 +67,13 @@ def test_every_rule_names_its_field(field: str, changes: dict[str, Any]) -> None
 def test_the_defaults() -> None:
     job = body()
     assert job == NewJob(queue="default", job_type="work", payload=b'{"n":1}')
-    assert (job.priority, job.max_attempts, job.at, job.tags, job.requires) == (0, None, None, (), "")
+    assert (job.priority, job.max_attempts, job.at, job.tags, job.requires) == (
+        0,
+        None,
+        None,
+        (),
+        "",
+    )
 
 
 def test_tags_are_kept_once_in_order() -> None:
@@ -87,7 +101,9 @@ def test_an_idempotency_key_stands_for_the_whole_body(changes: dict[str, Any]) -
 
 
 def test_the_body_is_not_the_key_nor_the_trace_nor_the_id() -> None:
-    same = msgspec.structs.replace(body(), idempotency_key="k", trace="t", id=None, fairness_key="f")
+    same = msgspec.structs.replace(
+        body(), idempotency_key="k", trace="t", id=None, fairness_key="f"
+    )
     assert same.body_hash() == body().body_hash()
 
 

@@ -1,9 +1,10 @@
-"""An outage is told once when it begins and once when it is over, however the calls are answered in between."""
+"""An outage is told once when it begins and once when it is over, however the calls are answered in
+between."""
 
 import pytest
 
 from taskforge.domain.retry import Patience
-from taskforge.telemetry.outage import BROKEN_SECONDS, QUIET_SECONDS, Outage
+from taskforge.telemetry.outage import BROKEN_SECONDS, QUIET_SECONDS, RECENT_SECONDS, Outage
 
 
 class Time:
@@ -29,7 +30,9 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.message.partition(",")[0] for record in caplog.records]
 
 
-def test_a_store_that_refuses_some_calls_is_not_back(outage: Outage, time: Time, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_store_that_refuses_some_calls_is_not_back(
+    outage: Outage, time: Time, caplog: pytest.LogCaptureFixture
+) -> None:
     for _ in range(20):
         outage.meet(OSError("read-only"))
         time.now += QUIET_SECONDS / 2
@@ -44,14 +47,18 @@ def test_a_store_that_refuses_some_calls_is_not_back(outage: Outage, time: Time,
     assert len(told(caplog)) == 3
 
 
-def test_one_that_was_not_there_is_back_with_the_first_answer(outage: Outage, time: Time, caplog: pytest.LogCaptureFixture) -> None:
+def test_one_that_was_not_there_is_back_with_the_first_answer(
+    outage: Outage, time: Time, caplog: pytest.LogCaptureFixture
+) -> None:
     outage.meet(OSError("refused"), unreachable=True)
     time.now += 0.1
     outage.serve()
     assert told(caplog) == ["the store does not serve", "the store serves again"]
 
 
-def test_of_a_connection_that_broke_the_next_refusal_says_why(outage: Outage, time: Time, caplog: pytest.LogCaptureFixture) -> None:
+def test_of_a_connection_that_broke_the_next_refusal_says_why(
+    outage: Outage, time: Time, caplog: pytest.LogCaptureFixture
+) -> None:
     outage.meet(OSError("a connection broke"), broken=True)
     outage.meet(OSError("another broke"), broken=True)
     assert told(caplog) == []
@@ -62,7 +69,9 @@ def test_of_a_connection_that_broke_the_next_refusal_says_why(outage: Outage, ti
     assert caplog.records[0].message.endswith(": no such database")
 
 
-def test_that_connections_go_on_breaking_is_told_too(outage: Outage, time: Time, caplog: pytest.LogCaptureFixture) -> None:
+def test_that_connections_go_on_breaking_is_told_too(
+    outage: Outage, time: Time, caplog: pytest.LogCaptureFixture
+) -> None:
     outage.meet(OSError("the first broke"), broken=True)
     time.now += BROKEN_SECONDS
     outage.meet(OSError("the next broke"), broken=True)
@@ -70,7 +79,9 @@ def test_that_connections_go_on_breaking_is_told_too(outage: Outage, time: Time,
     assert caplog.records[0].message.endswith(": the first broke")
 
 
-def test_one_that_broke_and_is_back_is_told_of(outage: Outage, time: Time, caplog: pytest.LogCaptureFixture) -> None:
+def test_one_that_broke_and_is_back_is_told_of(
+    outage: Outage, time: Time, caplog: pytest.LogCaptureFixture
+) -> None:
     outage.meet(OSError("it broke"), broken=True)
     time.now += QUIET_SECONDS
     outage.serve()
@@ -78,7 +89,32 @@ def test_one_that_broke_and_is_back_is_told_of(outage: Outage, time: Time, caplo
     assert caplog.records[0].message.endswith(": it broke")
 
 
-def test_before_it_was_opened_and_after_it_was_closed_nothing_is_told(outage: Outage, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_outage_is_counted_from_the_last_answer(
+    outage: Outage, time: Time, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In a freeze the first refusal comes when somebody has waited for long enough."""
+    outage.serve()
+    time.now += 13
+    outage.meet(OSError("no answer"), unreachable=True)
+    time.now += 19
+    outage.serve()
+    assert "after 32 s" in caplog.text
+
+
+def test_an_answer_of_long_ago_began_no_outage(
+    outage: Outage, time: Time, caplog: pytest.LogCaptureFixture
+) -> None:
+    outage.serve()
+    time.now += RECENT_SECONDS + 1  # nobody asked
+    outage.meet(OSError("refused"), unreachable=True)
+    time.now += 4
+    outage.serve()
+    assert "after 4.0 s" in caplog.text
+
+
+def test_before_it_was_opened_and_after_it_was_closed_nothing_is_told(
+    outage: Outage, caplog: pytest.LogCaptureFixture
+) -> None:
     outage.is_watching = False
     outage.meet(OSError("no such database"))
     assert not outage.is_on

@@ -15,7 +15,16 @@ def test_the_project_names_those_that_it_runs_on() -> None:
 
 
 def test_those_that_are_here_take_turns() -> None:
-    assert [python_of_turn.of_turn(["a", "b"], commits) for commits in range(8)] == ["a", "a", "a", "b", "b", "b", "a", "a"]
+    assert [python_of_turn.of_turn(["a", "b"], commits) for commits in range(8)] == [
+        "a",
+        "a",
+        "a",
+        "b",
+        "b",
+        "b",
+        "a",
+        "a",
+    ]
     assert python_of_turn.TURNS == TURNS, "or a row would always meet the same Python"
     assert python_of_turn.of_turn(["only"], 7) == "only"
 
@@ -37,6 +46,9 @@ def test_what_is_chosen_can_be_run() -> None:
     command = [sys.executable, str(Path(python_of_turn.__file__))]
     chosen = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     told = subprocess.run(
-        [chosen, "-c", "import sys; print(sys.version_info >= (3, 11))"], capture_output=True, text=True, check=True
+        [chosen, "-c", "import sys; print(sys.version_info >= (3, 11))"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert told.stdout == "True\n"

@@ -5,7 +5,13 @@ import pytest
 
 from taskforge.domain.errors import Invalid
 from taskforge.domain.limiter import Adaptive, Bucket, FixedRate, LeakyBucket, TokenBucket
-from taskforge.domain.queue import CreateQueue, QueueSettings, UpdateQueue, check_dead_letter, check_queue
+from taskforge.domain.queue import (
+    CreateQueue,
+    QueueSettings,
+    UpdateQueue,
+    check_dead_letter,
+    check_queue,
+)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +33,10 @@ from taskforge.domain.queue import CreateQueue, QueueSettings, UpdateQueue, chec
         ("settings.rate_limit_burst", {"rate_limit": 5, "rate_limit_burst": 0}),
         ("settings.rate_limit_algorithm", {"rate_limit_algorithm": "leaky"}),
         ("settings.rate_limit_algorithm", {"rate_limit_algorithm": "leaky_bucket"}),
-        ("settings.rate_limit_burst", {"rate_limit": 5, "rate_limit_burst": 2, "rate_limit_algorithm": "fixed_rate"}),
+        (
+            "settings.rate_limit_burst",
+            {"rate_limit": 5, "rate_limit_burst": 2, "rate_limit_algorithm": "fixed_rate"},
+        ),
         ("settings.heartbeat_timeout_seconds", {"heartbeat_timeout_seconds": 0}),
         ("settings.max_crashes", {"max_crashes": 0}),
         ("settings.accept_while_paused", {"accept_while_paused": "yes"}),
@@ -42,7 +51,9 @@ def test_every_setting_is_bounded(field: str, values: dict[str, Any]) -> None:
 
 
 def test_an_unknown_setting_names_the_nearest() -> None:
-    with pytest.raises(Invalid, match=r"settings\.max_retry: is not a known setting; did you mean 'max_retries'"):
+    with pytest.raises(
+        Invalid, match=r"settings\.max_retry: is not a known setting; did you mean 'max_retries'"
+    ):
         QueueSettings.parse({"max_retry": 3})
 
 
@@ -79,7 +90,9 @@ def test_a_rate_limit_gathers_one_seconds_worth_unless_told() -> None:
     ],
 )
 def test_the_algorithm_of_a_rate_limit_is_chosen_by_name(algorithm: str, bucket: Bucket) -> None:
-    assert QueueSettings.parse({"rate_limit": 600, "rate_limit_algorithm": algorithm}).bucket == bucket
+    assert (
+        QueueSettings.parse({"rate_limit": 600, "rate_limit_algorithm": algorithm}).bucket == bucket
+    )
 
 
 def test_only_limited_queues_are_gated() -> None:

@@ -1,4 +1,5 @@
-"""Pages and filters, log lines, and what a worker is: the small rules that have no file of their own."""
+"""Pages and filters, log lines, and what a worker is: the small rules that have no file of their
+own."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,7 +14,14 @@ from taskforge.domain.ids import IdMint
 from taskforge.domain.job import JobStatus
 from taskforge.domain.log import MAX_MESSAGE, Level, NewLine, split
 from taskforge.domain.query import JobFilter, Page, check_filter, check_page, cursor_at
-from taskforge.domain.worker import NewWorker, UpdateWorker, Worker, WorkerStatus, check_worker, status_of
+from taskforge.domain.worker import (
+    NewWorker,
+    UpdateWorker,
+    Worker,
+    WorkerStatus,
+    check_worker,
+    status_of,
+)
 
 NAIVE = datetime(2030, 1, 1)  # noqa: DTZ001 - the mistake under test
 
@@ -79,7 +87,9 @@ def test_splitting_loses_nothing_and_keeps_every_piece_within_bounds(text: str, 
     pieces = split(NewLine(FENCE, Level.INFO, message, b"{}", 2.0))
     assert all(1 <= len(piece.message) <= MAX_MESSAGE for piece in pieces)
     assert [piece.metadata for piece in pieces] == [b"{}"] + [None] * (len(pieces) - 1)
-    assert {(piece.fence, piece.level, piece.seconds_ago) for piece in pieces} == {(FENCE, Level.INFO, 2.0)}
+    assert {(piece.fence, piece.level, piece.seconds_ago) for piece in pieces} == {
+        (FENCE, Level.INFO, 2.0)
+    }
     if message:
         assert len("".join(piece.message for piece in pieces)) == len(message)
 
@@ -103,7 +113,11 @@ def seen(silent: float | None, lease: float = 15, **known: Any) -> Worker:
     """A worker that was last heard of so many seconds ago, and has a lease since."""
     heard = None if silent is None else NOW - timedelta(seconds=silent)
     shape: dict[str, Any] = dict.fromkeys(Worker.__struct_fields__[:-6])
-    shape |= {"drain_mode": False, "lease_until": (heard or NOW) + timedelta(seconds=lease), "last_heartbeat": heard}
+    shape |= {
+        "drain_mode": False,
+        "lease_until": (heard or NOW) + timedelta(seconds=lease),
+        "last_heartbeat": heard,
+    }
     return Worker(**shape | known)
 
 
@@ -145,7 +159,9 @@ def test_what_a_worker_is(worker: Worker, timeout: float | None, expected: Worke
         (seen(3, drain_mode=True), None, True),
     ],
 )
-def test_who_is_healthy_by_whose_bound(worker: Worker, timeout: float | None, expected: bool) -> None:
+def test_who_is_healthy_by_whose_bound(
+    worker: Worker, timeout: float | None, expected: bool
+) -> None:
     assert worker.judged(NOW, None).is_healthy(NOW, timeout) is expected
 
 

@@ -32,7 +32,9 @@ from taskforge.domain.requirements import canonical, meets
         ({"worker_type": "specialized_gpu"}, {"worker_type": "specialized_gpu"}, True),
     ],
 )
-def test_a_worker_meets_a_requirement_or_not(requires: dict[str, Any], capabilities: dict[str, Any], met: bool) -> None:
+def test_a_worker_meets_a_requirement_or_not(
+    requires: dict[str, Any], capabilities: dict[str, Any], met: bool
+) -> None:
     assert meets(canonical(requires), capabilities) is met
 
 
@@ -40,7 +42,9 @@ NAMES = st.text(st.characters(codec="utf-8", categories=["L"]), min_size=1, max_
 
 
 @given(st.dictionaries(NAMES, st.integers() | st.text(max_size=5) | st.booleans(), max_size=6))
-def test_equal_requirements_share_one_text_and_are_met_by_themselves(requires: dict[str, Any]) -> None:
+def test_equal_requirements_share_one_text_and_are_met_by_themselves(
+    requires: dict[str, Any],
+) -> None:
     backwards = dict(reversed(requires.items()))
     assert canonical(requires) == canonical(backwards)
     assert meets(canonical(requires), requires)

@@ -30,9 +30,18 @@ for _ in range(100_000):
 @pytest.mark.parametrize(
     ("check", "message"),
     [
-        (lambda: rules.text("name", "", most=100), "name: has 0 characters; use 1 to 100 characters"),
-        (lambda: rules.text("name", "x" * 101, most=100), "name: has 101 characters; use 1 to 100 characters"),
-        (lambda: rules.text("name", None, most=9), "name: is missing, not text; use 1 to 9 characters"),
+        (
+            lambda: rules.text("name", "", most=100),
+            "name: has 0 characters; use 1 to 100 characters",
+        ),
+        (
+            lambda: rules.text("name", "x" * 101, most=100),
+            "name: has 101 characters; use 1 to 100 characters",
+        ),
+        (
+            lambda: rules.text("name", None, most=9),
+            "name: is missing, not text; use 1 to 9 characters",
+        ),
         (lambda: rules.text("name", 7, most=9), "name: is a int, not text; use 1 to 9 characters"),
         (
             lambda: rules.text("name", "a\nb", most=9),
@@ -50,8 +59,14 @@ for _ in range(100_000):
             lambda: rules.text("name", "\ud800", most=9),
             "name: contains half of a surrogate pair; use valid Unicode text",
         ),
-        (lambda: rules.integer("priority", 10, 0, 9), "priority: is 10; use a whole number from 0 to 9"),
-        (lambda: rules.integer("priority", -1, 0, 9), "priority: is -1; use a whole number from 0 to 9"),
+        (
+            lambda: rules.integer("priority", 10, 0, 9),
+            "priority: is 10; use a whole number from 0 to 9",
+        ),
+        (
+            lambda: rules.integer("priority", -1, 0, 9),
+            "priority: is -1; use a whole number from 0 to 9",
+        ),
         (
             lambda: rules.integer("priority", True, 0, 9),
             "priority: is a bool, not a whole number; use a whole number from 0 to 9",
@@ -62,23 +77,38 @@ for _ in range(100_000):
         ),
         (lambda: rules.number("rate", math.nan, 0, 9), "rate: is nan; use a number from 0 to 9"),
         (lambda: rules.number("rate", math.inf, 0, 9), "rate: is inf; use a number from 0 to 9"),
-        (lambda: rules.number("rate", "1", 0, 9), "rate: is a str, not a number; use a number from 0 to 9"),
-        (lambda: rules.number("rate", False, 0, 9), "rate: is a bool, not a number; use a number from 0 to 9"),
+        (
+            lambda: rules.number("rate", "1", 0, 9),
+            "rate: is a str, not a number; use a number from 0 to 9",
+        ),
+        (
+            lambda: rules.number("rate", False, 0, 9),
+            "rate: is a bool, not a number; use a number from 0 to 9",
+        ),
         (lambda: rules.flag("drain", 1), "drain: is a int, not true or false; use true or false"),
         (lambda: rules.choice("kind", "c", ("a", "b")), "kind: is 'c'; use one of a, b"),
         (
             lambda: rules.moment("at", datetime(2030, 1, 1)),  # noqa: DTZ001 - the mistake under test
             "at: is a datetime without a time zone; use a zoned one such as datetime.now(UTC)",
         ),
-        (lambda: rules.moment("at", -5), "at: is negative (-5 seconds); use 0 or more seconds from now"),
+        (
+            lambda: rules.moment("at", -5),
+            "at: is negative (-5 seconds); use 0 or more seconds from now",
+        ),
         (
             lambda: rules.moment("at", timedelta(seconds=-1)),
             "at: is negative (-1 seconds); use 0 or more seconds from now",
         ),
         (lambda: rules.moment("at", math.nan), "at: is nan seconds; use at most ten years"),
         (lambda: rules.moment("at", 1e12), "at: is 1000000000000.0 seconds; use at most ten years"),
-        (lambda: rules.moment("at", "soon"), "at: is a str; use a zoned datetime or a number of seconds from now"),
-        (lambda: rules.moment("at", True), "at: is a bool; use a zoned datetime or a number of seconds from now"),
+        (
+            lambda: rules.moment("at", "soon"),
+            "at: is a str; use a zoned datetime or a number of seconds from now",
+        ),
+        (
+            lambda: rules.moment("at", True),
+            "at: is a bool; use a zoned datetime or a number of seconds from now",
+        ),
         (
             lambda: rules.json_bytes("payload", math.nan, most=99),
             "payload: is nan, which JSON cannot carry; use a finite number or null",
@@ -109,10 +139,14 @@ for _ in range(100_000):
         ),
     ],
 )
-def test_each_refusal_names_the_field_the_problem_and_what_is_right(check: Callable[[], Any], message: str | None) -> None:
+def test_each_refusal_names_the_field_the_problem_and_what_is_right(
+    check: Callable[[], Any], message: str | None
+) -> None:
     if message is None:
         error = check()
-        assert str(error) == "settings.max_retry: is not a known setting; did you mean 'max_retries'?"
+        assert (
+            str(error) == "settings.max_retry: is not a known setting; did you mean 'max_retries'?"
+        )
         return
     with pytest.raises(Invalid) as caught:
         check()
@@ -138,8 +172,14 @@ def test_an_unknown_setting_far_from_all_lists_the_known_ones() -> None:
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4)
+    ),
     max_leaves=20,
 )
 

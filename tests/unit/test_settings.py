@@ -1,4 +1,5 @@
-"""Settings from a file, the environment and flags: which wins, what is refused, and how that is told."""
+"""Settings from a file, the environment and flags: which wins, what is refused, and how that is
+told."""
 
 from pathlib import Path
 
@@ -14,7 +15,12 @@ def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -
     file.write_text("pool_size = 1\nlease_seconds = 20\nport = 81\n")
     environment = {"TASKFORGE_POOL_SIZE": "7", "TASKFORGE_PORT": "82", "OTHER_PORT": "83"}
     settings = Settings.load({"port": 84, "host": None}, file=file, environment=environment)
-    assert (settings.pool_size, settings.lease_seconds, settings.port, settings.host) == (7, 20, 84, "127.0.0.1")
+    assert (settings.pool_size, settings.lease_seconds, settings.port, settings.host) == (
+        7,
+        20,
+        84,
+        "127.0.0.1",
+    )
 
 
 @pytest.mark.parametrize(
@@ -22,9 +28,24 @@ def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -
     [
         ("port = 70000", {}, {}, "port in FILE: is 70,000; use a whole number from 0 to 65,535"),
         ("prot = 1", {}, {}, "prot in FILE: is not a known setting; did you mean 'port'?"),
-        ("", {"TASKFORGE_PORT": "much"}, {}, "TASKFORGE_PORT: is a str, not a whole number; use a whole number from 0 to 65,535"),
-        ("", {"TASKFORGE_PROT": "1"}, {}, "TASKFORGE_PROT: is not a known setting; did you mean 'port'?"),
-        ("", {"TASKFORGE_PORT": "1"}, {"port": -1}, "port: is -1; use a whole number from 0 to 65,535"),
+        (
+            "",
+            {"TASKFORGE_PORT": "much"},
+            {},
+            "TASKFORGE_PORT: is a str, not a whole number; use a whole number from 0 to 65,535",
+        ),
+        (
+            "",
+            {"TASKFORGE_PROT": "1"},
+            {},
+            "TASKFORGE_PROT: is not a known setting; did you mean 'port'?",
+        ),
+        (
+            "",
+            {"TASKFORGE_PORT": "1"},
+            {"port": -1},
+            "port: is -1; use a whole number from 0 to 65,535",
+        ),
     ],
 )
 def test_an_error_says_where_to_mend_it(
@@ -68,11 +89,15 @@ def test_a_mark_that_would_cut_a_files_name_is_refused(url: str, wanted: str) ->
     assert caught.value.expected.endswith(wanted)
     with pytest.raises(Invalid):
         sqlite_path(url)  # also of settings that nobody has checked
-    assert sqlite_path(Settings.load({"url": wanted}, environment={}).url) == Path(url.removeprefix("sqlite:///"))
+    assert sqlite_path(Settings.load({"url": wanted}, environment={}).url) == Path(
+        url.removeprefix("sqlite:///")
+    )
 
 
 def test_a_project_may_stand_behind_a_files_name() -> None:
-    assert sqlite_path(Settings.load({"url": "sqlite:///jobs.db?project=mail"}, environment={}).url) == Path("jobs.db")
+    assert sqlite_path(
+        Settings.load({"url": "sqlite:///jobs.db?project=mail"}, environment={}).url
+    ) == Path("jobs.db")
 
 
 @pytest.mark.parametrize(
@@ -86,7 +111,9 @@ def test_a_project_may_stand_behind_a_files_name() -> None:
         ({"worker_heartbeat_timeout_seconds": 0, "lease_seconds": 0.5}, ""),
     ],
 )
-def test_silence_counts_between_a_heartbeat_and_a_lease(given: dict[str, float], wanted: str) -> None:
+def test_silence_counts_between_a_heartbeat_and_a_lease(
+    given: dict[str, float], wanted: str
+) -> None:
     settings = Settings.load(given, environment={})
     if not wanted:
         assert settings.silence_seconds == (given["worker_heartbeat_timeout_seconds"] or None)
@@ -94,3 +121,37 @@ def test_silence_counts_between_a_heartbeat_and_a_lease(given: dict[str, float],
     with pytest.raises(Invalid, match=wanted) as caught:
         _ = settings.silence_seconds
     assert caught.value.field == "worker_heartbeat_timeout_seconds"
+
+
+SERVER = "https://jobs.example.com"
+
+
+@pytest.mark.parametrize(
+    ("file", "environment", "flags", "goes"),
+    [
+        ({"url": SERVER}, {"TASKFORGE_TOKEN": "tfk_x"}, {}, False),
+        ({"url": SERVER}, {}, {"token": "tfk_x"}, False),
+        ({"url": SERVER, "token": "tfk_x"}, {}, {}, True),
+        ({}, {"TASKFORGE_URL": SERVER, "TASKFORGE_TOKEN": "tfk_x"}, {}, True),
+        ({}, {"TASKFORGE_TOKEN": "tfk_x"}, {"url": SERVER}, True),
+        ({"token": "tfk_x"}, {"TASKFORGE_URL": SERVER}, {}, True),
+        ({"url": "sqlite:///a.db"}, {"TASKFORGE_TOKEN": "tfk_x"}, {}, True),
+        ({"url": SERVER}, {}, {}, True),
+    ],
+)
+def test_a_token_goes_to_no_address_from_a_weaker_place(
+    tmp_path: Path,
+    file: dict[str, str],
+    environment: dict[str, str],
+    flags: dict[str, str],
+    goes: bool,
+) -> None:
+    """A folder's taskforge.toml named the server, and got the token of whoever worked there."""
+    path = tmp_path / "taskforge.toml"
+    path.write_text("".join(f'{name} = "{value}"\n' for name, value in file.items()))
+    if goes:
+        Settings.load(flags, file=path, environment=environment)
+        return
+    with pytest.raises(Invalid, match="token: came from the") as refused:
+        Settings.load(flags, file=path, environment=environment)
+    assert "tfk_x" not in str(refused.value)

@@ -7,7 +7,9 @@ import pytest
 from taskforge.storage.statements import statement
 
 
-def test_what_is_installed_under_a_running_process_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_installed_under_a_running_process_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "some_release" / "sql"
     folder.mkdir(parents=True)
     (folder.parent / "__init__.py").touch()

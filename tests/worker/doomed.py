@@ -1,8 +1,9 @@
-"""An app whose worker process ends in one of several ways: `python -m tests.worker.doomed WAY`. It writes the pids that matter into
-a file, one line, when its job runs."""
+"""An app whose worker process ends in one of several ways: `python -m tests.worker.doomed WAY`. It
+writes the pids that matter into a file, one line, when its job runs."""
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -57,16 +58,26 @@ def start() -> None:
 
 
 async def give_up() -> None:
-    """The worker is cancelled with a job in its hands, as by a fault in the app around it, and the process ends."""
+    """The worker is cancelled with a job in its hands, as by a fault in the app around it, and the
+    process ends."""
     working = asyncio.create_task((await forge.worker()).run())
     await asyncio.to_thread(running.wait)
     working.cancel()
     await asyncio.wait([working])
 
 
+async def stop() -> None:
+    """In order, when it is told to."""
+    worker = await forge.worker()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
+    await worker.run()
+
+
 if __name__ == "__main__":
     if sys.argv[1:] == ["gives up"]:
         asyncio.run(give_up())
+    elif sys.argv[1:] == ["stops"]:
+        asyncio.run(stop())
     elif sys.argv[1:] == ["ends"]:
         threading.Thread(target=lambda: asyncio.run(forge.work()), daemon=True).start()
         running.wait()

@@ -4,16 +4,20 @@ import asyncio
 import logging
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import pytest
 
 from taskforge import Context, Invalid, current_context
-from taskforge.domain.execution import Execution, ExecutionStatus
-from taskforge.domain.log import Level, Line
+from taskforge.domain.errors import StoreUnavailable
+from taskforge.domain.execution import Beat, Execution, ExecutionStatus
+from taskforge.domain.log import Level, Line, NewLine
 from taskforge.domain.tenancy import FIRST_PROJECT
-from tests.worker.crew import Crew, until
+from taskforge.worker.reporter import MOST_AT_ONCE, Reporter
+from tests.support.crew import Crew, until
 from tests.worker.handlers import add_to
 
 logger = logging.getLogger("shop.checkout")
@@ -33,7 +37,17 @@ async def test_a_handler_knows_its_job(crew: Crew) -> None:
     @crew.forge.job(timeout=30, max_attempts=4, tags=("t",))
     async def look(ctx: Context, number: int) -> None:
         assert current_context() is ctx
-        seen.append((ctx.id, ctx.attempt, ctx.max_attempts, ctx.fencing_token, ctx.job.job_type, ctx.job.tags, ctx.cancelled))
+        seen.append(
+            (
+                ctx.id,
+                ctx.attempt,
+                ctx.max_attempts,
+                ctx.fencing_token,
+                ctx.job.job_type,
+                ctx.job.tags,
+                ctx.cancelled,
+            )
+        )
         assert 29 < ctx.seconds_left <= 30
 
     await crew.start()
@@ -83,6 +97,49 @@ async def test_progress_is_seen_while_the_job_runs(crew_on_each: Crew) -> None:
     assert execution.status == "running"
     release.set()
     await handle.result(10)
+
+
+async def test_progress_that_could_not_be_told_is_told_later_and_undoes_nothing_newer() -> None:
+    told: list[tuple[float | None, str | None]] = []
+
+    class Source:
+        async def beat(self, beats: Sequence[Beat]) -> list[UUID]:
+            told.extend((one.progress, one.message) for one in beats)
+            if len(told) == 1:
+                reporter.progress(fence, 0.5, None)
+                raise StoreUnavailable("away")
+            return []
+
+    source: Any = Source()
+    fence, reporter = UUID(int=7), Reporter(source, list)
+    reporter.progress(fence, 0.2, "on its way")
+    with pytest.raises(StoreUnavailable):
+        await reporter.flush()
+    await reporter.flush()
+    assert told == [(0.2, "on its way"), (0.5, "on its way")]
+
+
+async def test_of_lines_that_a_store_took_in_part_the_rest_is_sent_again() -> None:
+    taken: list[str] = []
+
+    class Source:
+        is_away = True
+
+        async def log(self, lines: Sequence[NewLine]) -> list[UUID]:
+            if taken and self.is_away:
+                self.is_away = False
+                raise StoreUnavailable("away")
+            taken.extend(one.message for one in lines)
+            return []
+
+    source: Any = Source()
+    reporter, said = Reporter(source, list), [str(number) for number in range(MOST_AT_ONCE + 5)]
+    for text in said:
+        reporter.line(NewLine(UUID(int=7), Level.INFO, text))
+    with pytest.raises(StoreUnavailable):
+        await reporter.flush()
+    await reporter.flush()
+    assert taken == said
 
 
 async def test_bad_progress_levels_and_metrics_are_refused(crew: Crew) -> None:
@@ -159,7 +216,9 @@ async def test_lines_are_kept_once_however_many_workers_a_process_has(crew: Crew
         assert [line.message for line in await crew.logs(handle.id)] == ["once"]
 
 
-async def test_a_job_does_not_end_before_lines_that_are_on_their_way(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_job_does_not_end_before_lines_that_are_on_their_way(
+    crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("taskforge.worker.reporter.FLUSH_SECONDS", 0.01)
 
     @crew.forge.job()
@@ -180,7 +239,9 @@ async def test_a_job_does_not_end_before_lines_that_are_on_their_way(crew: Crew,
         assert [line.message for line in _said(await crew.logs(handle.id))] == ["hello"]
 
 
-async def test_a_flood_of_lines_neither_blocks_nor_fills_the_memory(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_flood_of_lines_neither_blocks_nor_fills_the_memory(
+    crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("taskforge.worker.reporter.MOST_LINES", 100)
 
     @crew.forge.job()
@@ -194,7 +255,9 @@ async def test_a_flood_of_lines_neither_blocks_nor_fills_the_memory(crew: Crew, 
     handle = await flood.enqueue()
     assert await handle.result(10) < 2
     lines = await crew.logs(handle.id)
-    assert [line.message for line in lines if "dropped" in line.message] == ["4,900 log lines were dropped: too many at once"]
+    assert [line.message for line in lines if "dropped" in line.message] == [
+        "4,900 log lines were dropped: too many at once"
+    ]
     assert len(_said(lines)) == 101
 
 
@@ -229,7 +292,9 @@ async def test_heartbeats_keep_a_job_that_must_send_them(crew: Crew) -> None:
     assert job.error.type == "HeartbeatMissed"
 
 
-async def test_a_silent_handler_is_shown_as_started_and_one_that_speaks_as_running(crew: Crew) -> None:
+async def test_a_silent_handler_is_shown_as_started_and_one_that_speaks_as_running(
+    crew: Crew,
+) -> None:
     done = asyncio.Event()
 
     @crew.forge.job()
@@ -244,7 +309,10 @@ async def test_a_silent_handler_is_shown_as_started_and_one_that_speaks_as_runni
     async with asyncio.timeout(20):
         while not all(found and found[0].status != "queued" for found in seen.values()):
             await asyncio.sleep(0.02)
-            seen = {False: await crew.executions(silent.id), True: await crew.executions(speaking.id)}
+            seen = {
+                False: await crew.executions(silent.id),
+                True: await crew.executions(speaking.id),
+            }
     [[quiet], [loud]] = seen.values()
     # That it started is its worker's word, and no heartbeat.
     assert (quiet.status, quiet.heartbeat_at) == (ExecutionStatus.STARTED, None)
@@ -306,7 +374,10 @@ async def test_a_process_speaks_through_its_pipe(crew: Crew) -> None:
     answer = await handle.result(20)
     assert answer.doubled == 42  # type: ignore[attr-defined]
     lines = _said(await crew.logs(handle.id))
-    assert [(line.level, line.message) for line in lines] == [(Level.INFO, "doubling 21!"), (Level.WARN, "from the child")]
+    assert [(line.level, line.message) for line in lines] == [
+        (Level.INFO, "doubling 21!"),
+        (Level.WARN, "from the child"),
+    ]
     assert worker.reporter.metrics["double", "doubled"] == 2
     again = await (await double.enqueue(1)).result(20)
     assert again.pid == answer.pid  # type: ignore[attr-defined] # the process is used again
@@ -314,4 +385,8 @@ async def test_a_process_speaks_through_its_pipe(crew: Crew) -> None:
 
 def _said(lines: list[Line]) -> list[Line]:
     """Without the lines that the engine itself writes when an execution ends."""
-    return [line for line in lines if not line.message.startswith(("succeeded", "failed", "cancelled", "retry"))]
+    return [
+        line
+        for line in lines
+        if not line.message.startswith(("succeeded", "failed", "cancelled", "retry"))
+    ]

@@ -1,7 +1,9 @@
-"""A worker process that ends without leaving, at the default lease of 15 s: whoever outlives it says so, and only if it is dead."""
+"""A worker process that ends without leaving, at the default lease of 15 s: whoever outlives it
+says so, and only if it is dead."""
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import subprocess
@@ -9,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import psutil
 import pytest
@@ -18,12 +21,20 @@ from taskforge.domain.errors import LeaseLost, StoreFault, StoreUnavailable, Sto
 from taskforge.domain.job import JobStatus
 from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.domain.worker import NewWorker, Sample
+from taskforge.ports.engine import Engine
 from taskforge.sdk.jobs import JobFunction
-from taskforge.storage.engine import Engine
-from taskforge.worker import survivor
-from taskforge.worker.processes import ProcessId, end_of, has_ended, kill_group, process_of, this_machine, this_process
-from taskforge.worker.survivor import tell_death
-from tests.worker.crew import Crew, until
+from taskforge.worker.processes import leave_notes, survivor
+from taskforge.worker.processes.process_id import (
+    ProcessId,
+    end_of,
+    has_ended,
+    kill_group,
+    process_of,
+    this_machine,
+    this_process,
+)
+from taskforge.worker.processes.survivor import tell_death
+from tests.support.crew import Crew, until
 from tests.worker.doomed import forge as doomed
 
 SOON = 5.0  # a third of the lease: the machine is shared
@@ -35,7 +46,11 @@ class Doomed:
     def __init__(self, url: str, folder: Path) -> None:
         self.forge = TaskForge(url)
         self.forge.registry, self.forge._connections._declared = doomed.registry, doomed._declared
-        self._environment = {**os.environ, "TASKFORGE_URL": url, "DOOMED_FILE": str(folder / "pids")}
+        self._environment = {
+            **os.environ,
+            "TASKFORGE_URL": url,
+            "DOOMED_FILE": str(folder / "pids"),
+        }
         self._file = folder / "pids"
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -45,7 +60,9 @@ class Doomed:
         assert handler is not None
         handle = await JobFunction(self.forge, handler).enqueue()
         command = [sys.executable, "-m", "tests.worker.doomed", *ways]
-        self.process = subprocess.Popen(command, env=self._environment, cwd=Path(__file__).parents[2], start_new_session=True)
+        self.process = subprocess.Popen(
+            command, env=self._environment, cwd=Path(__file__).parents[2], start_new_session=True
+        )
         await until(self._file.exists)
         return handle, [int(pid) for pid in self._file.read_text().split()]
 
@@ -87,7 +104,8 @@ async def test_a_forked_process_that_holds_the_pipe_does_not_hide_a_death(store:
 
 
 async def test_a_closed_pipe_is_no_death(store: Doomed) -> None:
-    """A process that became another program has closed the keeper's pipe and lives on; its end is told all the same."""
+    """A process that became another program has closed the keeper's pipe and lives on; its end is
+    told all the same."""
     handle, [worker] = await store.run("become")
     await until(lambda: psutil.Process(worker).cmdline()[1:2] == ["-c"])
     assert not await store.is_free(handle, 1.0)
@@ -97,7 +115,9 @@ async def test_a_closed_pipe_is_no_death(store: Doomed) -> None:
 
 
 @pytest.mark.parametrize("way", ["ends", "gives up"])
-async def test_an_interpreter_that_ends_around_its_worker_is_a_death(store: Doomed, way: str) -> None:
+async def test_an_interpreter_that_ends_around_its_worker_is_a_death(
+    store: Doomed, way: str
+) -> None:
     handle, _ = await store.run("wait", way)
     assert await store.is_free(handle)
     assert store.process is not None
@@ -113,10 +133,16 @@ async def test_what_process_handlers_started_dies_with_the_worker(store: Doomed)
     await until(lambda: is_gone(grandchild))
 
 
-async def test_a_keeper_that_was_started_again_knows_what_process_handlers_started(store: Doomed) -> None:
+async def test_a_keeper_that_was_started_again_knows_what_process_handlers_started(
+    store: Doomed,
+) -> None:
     handle, [_, grandchild] = await store.run("start")
     assert store.process is not None
-    [keeper] = [one for one in psutil.Process(store.process.pid).children() if "taskforge.sdk.lease_keeper" in one.cmdline()]
+    [keeper] = [
+        one
+        for one in psutil.Process(store.process.pid).children()
+        if "taskforge.sdk.lease_keeper" in one.cmdline()
+    ]
     engine = await store.forge.engine()
     keeper.kill()
     killed = await engine.now()
@@ -192,6 +218,60 @@ async def test_a_worker_that_was_cancelled_is_no_death_while_its_process_lives(c
     await engine.renew(worker.registered.incarnation, 20, Sample())
 
 
+async def test_an_orderly_stop_while_the_store_is_away_is_no_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody could tell the store; the next worker of the machine finds its process gone."""
+    monkeypatch.setenv("TASKFORGE_GRACE_SECONDS", "0.1")
+    monkeypatch.setenv("TASKFORGE_LEASE_SECONDS", "2")
+    (tmp_path / "here").mkdir()
+    stopping = Doomed(f"sqlite:///{tmp_path}/here/jobs.db", tmp_path)
+    handle, _ = await stopping.run("wait", "stops")
+    assert stopping.process is not None
+    (tmp_path / "here").rename(tmp_path / "away")
+    stopping.process.send_signal(signal.SIGTERM)
+    assert await asyncio.to_thread(stopping.process.wait, 30) == 0
+    (tmp_path / "away").rename(tmp_path / "here")
+    await stopping.forge.close()
+    forge = TaskForge(f"sqlite:///{tmp_path}/here/jobs.db", upkeep_seconds=0.1)
+
+    @forge.job()
+    async def wait() -> None: ...
+
+    async with Crew(forge) as crew, asyncio.timeout(20):
+        with caplog.at_level(logging.INFO, logger="taskforge.worker"):
+            await crew.start()
+        while not (job := await forge.get(handle.id)).status.is_final:
+            await asyncio.sleep(0.05)
+    assert (job.status, job.attempt_count, job.crash_count) == ("succeeded", 1, 0)
+    assert "stopped while the store was away" in caplog.text
+
+
+def test_notes_of_leaves_are_kept_for_a_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leave_notes, "_folder", lambda: tmp_path / "leaves")
+    old, new, unknown = uuid4(), uuid4(), uuid4()
+    leave_notes.note_leaves([old])
+    os.utime(tmp_path / "leaves" / str(old), (0, time.time() - leave_notes.KEEP_SECONDS - 1))
+    assert leave_notes.is_leave_noted(old)
+    leave_notes.note_leaves([new])
+    assert [leave_notes.is_leave_noted(one) for one in (old, new, unknown)] == [False, True, False]
+    monkeypatch.setattr(leave_notes, "_folder", lambda: tmp_path / "no" / "such" / "folder")
+    leave_notes.note_leaves([unknown])  # and nobody is troubled by it
+    assert not leave_notes.is_leave_noted(unknown)
+
+
+def test_a_leave_is_noted_though_another_worker_clears_old_notes_just_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leave_notes, "_folder", lambda: tmp_path)
+    (tmp_path / str(uuid4())).symlink_to(tmp_path / "gone")  # is listed, and is not there
+    life = uuid4()
+    leave_notes.note_leaves([life])
+    assert leave_notes.is_leave_noted(life)
+
+
 async def test_processes_are_told_apart_from_those_that_get_their_pid() -> None:
     assert not has_ended(this_process())
     assert has_ended(ProcessId(os.getpid(), "another time"))
@@ -211,3 +291,21 @@ async def test_processes_are_told_apart_from_those_that_get_their_pid() -> None:
     assert has_ended(known), "although nobody has waited for it yet"
     sleeper.wait()
     assert has_ended(known)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="by the numbers of Linux's system calls")
+async def test_a_process_whose_first_thread_has_ended_lives_on() -> None:
+    """It is shown as one that nobody has waited for yet, and its other threads may run handlers."""
+    program = """
+import ctypes, platform, threading, time
+threading.Thread(target=time.sleep, args=(60,)).start()
+ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0)
+"""
+    with subprocess.Popen([sys.executable, "-c", program], start_new_session=True) as process:
+        known = process_of(process.pid)
+        try:
+            await until(lambda: psutil.Process(process.pid).status() == psutil.STATUS_ZOMBIE)
+            assert not has_ended(known)
+        finally:
+            kill_group(known)
+        await until(lambda: has_ended(known))

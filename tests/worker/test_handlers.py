@@ -1,4 +1,5 @@
-"""What surrounds a handler: failure hooks, middleware, names it had before, and what happens when there is none."""
+"""What surrounds a handler: failure hooks, middleware, names it had before, and what happens when
+there is none."""
 
 import asyncio
 import logging
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 
 from taskforge import Context, Fail, TaskForge
-from tests.worker.crew import Crew, function, until
+from tests.support.crew import Crew, function, until
 from tests.worker.handlers import MuteError, add_to
 
 
@@ -37,7 +38,9 @@ async def test_failure_hooks_see_every_failure_and_cannot_do_harm(crew: Crew) ->
 
 
 @pytest.mark.parametrize("kind", ["loop", "process", "time"])
-async def test_a_failed_attempt_is_one_line_in_the_workers_log(crew: Crew, caplog: pytest.LogCaptureFixture, kind: str) -> None:
+async def test_a_failed_attempt_is_one_line_in_the_workers_log(
+    crew: Crew, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
     crew.forge.queue("default", retry_delay_seconds=0.01)
     add_to(crew.forge)
 
@@ -50,11 +53,17 @@ async def test_a_failed_attempt_is_one_line_in_the_workers_log(crew: Crew, caplo
     await crew.start(upkeep=kind != "time")  # the upkeep may see first that its time is over
     if kind == "process":
         ways = {
-            "LookupError: not in this process": function(crew, "fail_in_process").options(max_attempts=2).enqueue(),
+            "LookupError: not in this process": function(crew, "fail_in_process")
+            .options(max_attempts=2)
+            .enqueue(),
             "died under it": function(crew, "die_in_process").options(max_attempts=1).enqueue(),
         }
     elif kind == "time":
-        ways = {"it ran longer than its timeout of 0.2 s": fails.options(max_attempts=1, timeout=0.2).enqueue("time")}
+        ways = {
+            "it ran longer than its timeout of 0.2 s": fails.options(
+                max_attempts=1, timeout=0.2
+            ).enqueue("time")
+        }
     else:
         ways = {
             "ValueError: no luck xxx": fails.options(max_attempts=2).enqueue("plainly"),
@@ -65,7 +74,9 @@ async def test_a_failed_attempt_is_one_line_in_the_workers_log(crew: Crew, caplo
         job = await crew.end(handle)
         told = [record for record in caplog.records if str(handle.id) in record.getMessage()]
         assert len(told) == job.max_attempts
-        assert {(one.name, one.levelname, one.exc_info) for one in told} == {("taskforge.worker", "WARNING", None)}
+        assert {(one.name, one.levelname, one.exc_info) for one in told} == {
+            ("taskforge.worker", "WARNING", None)
+        }
         assert f"{job.job_type} failed, attempt 1 of {job.max_attempts}: " in told[0].getMessage()
         assert what in told[0].getMessage()
         assert len(told[0].getMessage()) < 500
@@ -73,7 +84,9 @@ async def test_a_failed_attempt_is_one_line_in_the_workers_log(crew: Crew, caplo
 
 
 @pytest.mark.parametrize("crew", ["sqlite"], indirect=True)
-async def test_many_failures_are_counted_instead_of_told(crew: Crew, caplog: pytest.LogCaptureFixture) -> None:
+async def test_many_failures_are_counted_instead_of_told(
+    crew: Crew, caplog: pytest.LogCaptureFixture
+) -> None:
     @crew.forge.job(max_attempts=1)
     async def fails(number: int) -> None:
         raise ValueError(number)
@@ -87,14 +100,22 @@ async def test_many_failures_are_counted_instead_of_told(crew: Crew, caplog: pyt
         return [record.getMessage() for record in caplog.records if "failed" in record.getMessage()]
 
     def counted() -> int:
-        return sum(int(line.split()[0]) for line in told() if "more attempts failed within a second" in line)
+        return sum(
+            int(line.split()[0])
+            for line in told()
+            if "more attempts failed within a second" in line
+        )
 
-    await until(lambda: len([line for line in told() if "attempt 1 of 1" in line]) + counted() == 300)
+    await until(
+        lambda: len([line for line in told() if "attempt 1 of 1" in line]) + counted() == 300
+    )
     assert len(told()) < 150
     assert worker.executor.done == 300
 
 
-async def test_what_the_apps_logging_raises_ends_no_slot(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_the_apps_logging_raises_ends_no_slot(
+    crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
     @crew.forge.job(max_attempts=1)
     async def fails() -> None:
         raise ValueError
@@ -105,7 +126,9 @@ async def test_what_the_apps_logging_raises_ends_no_slot(crew: Crew, monkeypatch
         assert (await crew.end(await fails.enqueue())).status == "failed"
 
 
-async def test_what_a_process_logs_reaches_the_workers_logging_once(crew: Crew, caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_a_process_logs_reaches_the_workers_logging_once(
+    crew: Crew, caplog: pytest.LogCaptureFixture
+) -> None:
     add_to(crew.forge)
     await crew.start()
     with caplog.at_level(logging.INFO):

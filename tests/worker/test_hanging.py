@@ -1,4 +1,5 @@
-"""Handlers that hang: what they hold is counted, named and shown; what they do to the event loop is not paid for by others."""
+"""Handlers that hang: what they hold is counted, named and shown; what they do to the event loop is
+not paid for by others."""
 
 import asyncio
 import contextlib
@@ -16,7 +17,7 @@ from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.domain.worker import Worker as SeenWorker
 from taskforge.worker import stuck
 from taskforge.worker.interrupts import is_interrupt
-from tests.worker.crew import Crew, until
+from tests.support.crew import Crew, until
 
 
 async def seen(crew: Crew) -> SeenWorker:
@@ -35,7 +36,9 @@ async def seen_when(crew: Crew, condition: Callable[[SeenWorker], bool]) -> Seen
 
 
 @pytest.mark.parametrize("raises", [False, True])
-async def test_a_timeout_holds_for_a_handler_that_blocks_the_event_loop(crew_on_each: Crew, raises: bool) -> None:
+async def test_a_timeout_holds_for_a_handler_that_blocks_the_event_loop(
+    crew_on_each: Crew, raises: bool
+) -> None:
     @crew_on_each.forge.job(timeout=0.4, max_attempts=1)
     async def rude() -> str:
         time.sleep(0.9)
@@ -79,7 +82,8 @@ async def test_one_that_blocks_within_its_timeout_succeeds(crew_on_each: Crew) -
 async def test_who_holds_the_event_loop_is_named_and_its_neighbours_go_back_unspent(
     crew: Crew, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Two wait in the middle of their work, two have not started; the loop is held for longer than any of them may run."""
+    """Two wait in the middle of their work, two have not started; the loop is held for longer than
+    any of them may run."""
     began = [threading.Event(), threading.Event()]
     starts: list[str] = []
     hold = threading.Event()
@@ -104,11 +108,19 @@ async def test_who_holds_the_event_loop_is_named_and_its_neighbours_go_back_unsp
     culprit = await rude.enqueue()
     unstarted = [await polite.enqueue(0), await polite.enqueue(1)]
     jobs = [await crew.end(one) for one in (culprit, *neighbours, *unstarted)]
-    assert [(one.status, one.attempt_count, one.crash_count) for one in jobs] == [("succeeded", 1, 0)] * 5
+    assert [(one.status, one.attempt_count, one.crash_count) for one in jobs] == [
+        ("succeeded", 1, 0)
+    ] * 5
     said = [one.getMessage() for one in caplog.records if one.name == "taskforge.worker"]
-    assert any(f"handler rude (job {culprit.id}) has held the event loop for 1." in one for one in said), said
-    assert any(f"handler rude (job {culprit.id}) held the event loop for 3." in one and "test_hanging.py" in one for one in said)
-    await until(lambda: worker.executor.held_up == {})
+    assert any(
+        f"handler rude (job {culprit.id}) has held the event loop for 1." in one for one in said
+    ), said
+    assert any(
+        f"handler rude (job {culprit.id}) held the event loop for 3." in one
+        and "test_hanging.py" in one
+        for one in said
+    )
+    await until(lambda: worker.executor.jobs.held_up == {})
 
 
 async def test_a_held_loop_is_shown_while_it_is_held(crew: Crew) -> None:
@@ -162,19 +174,28 @@ async def test_a_thread_that_never_returns_is_named_counted_and_shown(
         await crew.end(handle)
     shown = await seen_when(crew, lambda one: one.stuck_slots == 2)
     assert (shown.status, shown.active_jobs, shown.healthy) == ("unhealthy", 0, True)
-    assert (await crew.end(await fine.enqueue())).status == "succeeded"  # with the slot that is left
+    # with the slot that is left
+    assert (await crew.end(await fine.enqueue())).status == "succeeded"
     await until(lambda: worker.executor.busy == 0)
     assert worker.executor.free == 1, "no jobs are claimed for slots that threads hold"
     said = [one.getMessage() for one in caplog.records if one.name == "taskforge.worker"]
-    assert any(one.startswith(f"a thread of handler hangs (job {handles[0].id}) has not ended") for one in said), said
-    assert any("2 of 3 slots are held by handlers that did not end; nobody replaces this worker" in one for one in said)
+    assert any(
+        one.startswith(f"a thread of handler hangs (job {handles[0].id}) has not ended")
+        for one in said
+    ), said
+    assert any(
+        "2 of 3 slots are held by handlers that did not end; nobody replaces this worker" in one
+        for one in said
+    )
     release.set()
     shown = await seen_when(crew, lambda one: one.stuck_slots == 0)
     assert (shown.status, worker.executor.free, worker.hangs) == ("online", 3, False)
 
 
 @pytest.mark.parametrize("crew", ["sqlite"], indirect=True)
-async def test_a_handler_that_will_not_be_cancelled_is_counted_too(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_handler_that_will_not_be_cancelled_is_counted_too(
+    crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(stuck, "LATE_SECONDS", 0.5)
     release = asyncio.Event()
 
@@ -231,7 +252,9 @@ def _raise(kind: type[BaseException]) -> None:
 @pytest.mark.parametrize("crew", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit])
 @pytest.mark.parametrize("how", ["at once", "later", "thread"])
-async def test_what_would_end_a_process_is_the_handlers_failure(crew: Crew, kind: type[BaseException], how: str) -> None:
+async def test_what_would_end_a_process_is_the_handlers_failure(
+    crew: Crew, kind: type[BaseException], how: str
+) -> None:
     if how == "thread":
 
         @crew.forge.job(max_attempts=1)
@@ -262,7 +285,8 @@ async def test_what_would_end_a_process_is_the_handlers_failure(crew: Crew, kind
 
 
 def test_a_ctrl_c_is_told_from_what_a_handler_raises() -> None:
-    """Python's own handler raises in the middle of whatever runs, and leaves no frame; asyncio's leaves one."""
+    """Python's own handler raises in the middle of whatever runs, and leaves no frame; asyncio's
+    leaves one."""
 
     def caught(call: Callable[[], object]) -> KeyboardInterrupt:
         try:

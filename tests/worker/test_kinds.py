@@ -11,7 +11,8 @@ import psutil
 
 from taskforge import Context, JobHandle, RemoteError
 from taskforge.domain.job import Inserted, new_job
-from tests.worker.crew import Crew, function, until
+from taskforge.worker.processes.keeper_words import Word
+from tests.support.crew import Crew, function, until
 from tests.worker.handlers import add_to
 
 CANCEL_SECONDS = 2.0
@@ -32,11 +33,17 @@ async def test_an_async_handler_is_cancelled_when_its_time_is_over(crew_on_each:
     worker = await crew_on_each.start()
     job = await crew_on_each.end(await slow.enqueue())
     assert job.error is not None
-    # Upkeep may be the first to see that its time is over; the worker then hears that the job is lost, and stops it.
+    # Upkeep may be the first to see that its time is over; the worker then hears that the job is
+    # lost, and stops it.
     async with asyncio.timeout(10):
         while len(stopped) < 2 or worker.executor.running:
             await asyncio.sleep(0.01)
-    assert (job.status, job.error.type, job.attempt_count, stopped) == ("failed", "Timeout", 2, [1, 2])
+    assert (job.status, job.error.type, job.attempt_count, stopped) == (
+        "failed",
+        "Timeout",
+        2,
+        [1, 2],
+    )
     assert not worker.executor.running
 
 
@@ -50,7 +57,9 @@ async def test_a_deadline_ends_the_job_for_good(crew: Crew) -> None:
     assert (job.status, job.reason, job.attempt_count) == ("failed", "deadline passed", 1)
 
 
-async def test_a_thread_that_overstays_is_reported_and_keeps_its_slot_until_it_ends(crew: Crew) -> None:
+async def test_a_thread_that_overstays_is_reported_and_keeps_its_slot_until_it_ends(
+    crew: Crew,
+) -> None:
     release, ran = threading.Event(), threading.Event()
 
     @crew.forge.job(timeout=0.2, max_attempts=1)
@@ -91,8 +100,12 @@ async def test_a_handlers_timeout_holds_for_jobs_that_come_by_name(crew: Crew) -
     async with asyncio.timeout(20):
         job = await crew.forge.wait(inserted.job)
     assert job.error is not None
-    assert (job.error.type, job.error.message) == ("Timeout", "the attempt ran longer than its timeout of 0.3 s")
-    own = await crew.end(await sleep.options(timeout=30).enqueue())  # one that asks for more gets more
+    assert (job.error.type, job.error.message) == (
+        "Timeout",
+        "the attempt ran longer than its timeout of 0.3 s",
+    )
+    # one that asks for more gets more
+    own = await crew.end(await sleep.options(timeout=30).enqueue())
     assert own.status == "succeeded"
     assert left[0] <= 0.3 < left[1]
 
@@ -105,8 +118,9 @@ async def test_a_process_is_killed_when_its_time_is_over(crew: Crew, tmp_path: P
     job = await crew.end(await sleep.options(timeout=1.5, max_attempts=1).enqueue(str(path)))
     assert job.error is not None
     assert job.error.type == "Timeout"
-    assert not psutil.pid_exists(int(path.read_text()))
-    answer = await (await function(crew, "double").enqueue(2)).result(20)  # the next job gets a fresh process
+    assert has_ended(int(path.read_text()))
+    # the next job gets a fresh process
+    answer = await (await function(crew, "double").enqueue(2)).result(20)
     assert answer.pid != int(path.read_text())
 
 
@@ -145,9 +159,13 @@ async def test_cancel_reaches_a_running_job_of_every_kind_within_two_seconds(
         assert (job.status, job.reason) == ("cancelled", "not wanted")
 
     await asyncio.gather(*map(cancel, handles))
-    figure(f"cancel reached: {', '.join(f'{kind} {seconds:.2f} s' for kind, seconds in took.items())} (limit {CANCEL_SECONDS} s)")
+    figure(
+        f"cancel reached: "
+        f"{', '.join(f'{kind} {seconds:.2f} s' for kind, seconds in took.items())} (limit "
+        f"{CANCEL_SECONDS} s)"
+    )
     assert max(took.values()) < CANCEL_SECONDS
-    assert not psutil.pid_exists(int(path.read_text()))
+    assert has_ended(int(path.read_text()))
 
 
 async def test_what_a_process_raises_and_how_it_dies(crew: Crew) -> None:
@@ -156,18 +174,26 @@ async def test_what_a_process_raises_and_how_it_dies(crew: Crew) -> None:
     seen: list[BaseException] = []
     crew.forge.on_failure(lambda _, error: seen.append(error))
     await crew.start()
-    failed = await crew.end(await function(crew, "fail_in_process").options(max_attempts=1).enqueue())
+    failed = await crew.end(
+        await function(crew, "fail_in_process").options(max_attempts=1).enqueue()
+    )
     assert failed.error is not None
     assert (failed.error.type, failed.error.message) == ("LookupError", "not in this process")
     assert "in fail_in_process" in failed.error.traceback
     [error] = seen
     assert isinstance(error, RemoteError)
     assert str(error) == "LookupError: not in this process"
-    assert (error.name, error.message, error.frames) == ("LookupError", "not in this process", failed.error.traceback)
+    assert (error.name, error.message, error.frames) == (
+        "LookupError",
+        "not in this process",
+        failed.error.traceback,
+    )
     mute = await crew.end(await function(crew, "mute_in_process").options(max_attempts=1).enqueue())
     assert mute.error is not None
     assert (mute.error.type, mute.error.message) == ("MuteError", "(its text cannot be made)")
-    left = await crew.end(await function(crew, "leave_in_process").options(max_attempts=1).enqueue())
+    left = await crew.end(
+        await function(crew, "leave_in_process").options(max_attempts=1).enqueue()
+    )
     assert left.error is not None
     assert (left.error.type, left.error.message) == ("SystemExit", "3")
     own = await crew.end(await function(crew, "own_verdict_in_process").enqueue())
@@ -175,7 +201,10 @@ async def test_what_a_process_raises_and_how_it_dies(crew: Crew) -> None:
     assert (own.error.type, own.error.message, own.attempt_count) == ("Fail", "404: gone", 1)
     died = await crew.end(await function(crew, "die_in_process").enqueue())
     assert died.error is not None
-    assert (died.error.type, died.reason) == ("WorkerCrashed", "poison pill: its workers died 3 times")
+    assert (died.error.type, died.reason) == (
+        "WorkerCrashed",
+        "poison pill: its workers died 3 times",
+    )
 
 
 async def test_threads_of_a_process_may_speak_at_the_same_time(crew: Crew) -> None:
@@ -199,13 +228,29 @@ async def test_a_process_that_died_while_idle_is_not_the_next_jobs_fault(crew: C
     assert (await second.job()).crash_count == 0
 
 
+async def test_the_keeper_of_a_next_life_knows_the_processes_of_the_one_before(crew: Crew) -> None:
+    """They are used again, and must end with this process."""
+    add_to(crew.forge)
+    worker = await crew.start(upkeep=False)
+    await (await function(crew, "double").enqueue(1)).result(20)
+    assert worker.registered is not None
+    before, known = worker.registered.incarnation, dict(worker.executor.children.known)
+    worker._hear(Word(lost="the store was away for a lease", away=True))
+    await until(lambda: worker.registered is not None and worker.registered.incarnation != before)
+    await until(lambda: worker._kept.is_set() and worker.self_report.keeper is not None)
+    assert worker.self_report.keeper is not None
+    assert (len(known), worker.self_report.keeper._children) == (1, known)
+
+
 async def test_a_process_is_stopped_whatever_it_is_doing(crew: Crew) -> None:
     """While it is still to take a large payload, and while something else holds its pipe open."""
     add_to(crew.forge)
     worker = await crew.start(slots=1, upkeep=False)
     much, child = function(crew, "take_much_in_process"), function(crew, "leave_a_child_in_process")
     for job in (
-        await crew.end(await much.options(max_attempts=1, timeout=0.1).enqueue("x" * 250_000, 60.0)),
+        await crew.end(
+            await much.options(max_attempts=1, timeout=0.1).enqueue("x" * 250_000, 60.0)
+        ),
         await crew.end(await child.options(max_attempts=1, timeout=1.5).enqueue()),
     ):
         assert job.error is not None
@@ -218,7 +263,8 @@ async def test_what_a_process_started_ends_with_it(crew: Crew, tmp_path: Path) -
     add_to(crew.forge)
     worker = await crew.start(grace_seconds=0.1)
     start = function(crew, "start_in_process")
-    await (await function(crew, "double").enqueue(1)).result(20)  # a process that is there needs no time to start
+    # a process that is there needs no time to start
+    await (await function(crew, "double").enqueue(1)).result(20)
 
     async def started(name: str, **options: Any) -> tuple[JobHandle[Any], int]:
         path = tmp_path / name
@@ -276,7 +322,7 @@ async def test_no_process_outlives_its_worker(crew: Crew, tmp_path: Path) -> Non
     await until(lambda: path.exists() and path.read_text() != "")
     pid = int(path.read_text())
     await crew.stop(worker)
-    assert not psutil.pid_exists(pid)
+    assert has_ended(pid)
     assert [child for child in psutil.Process().children(recursive=True) if is_keeper(child)] == []
 
 

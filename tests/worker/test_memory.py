@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from taskforge import Context, Fail, TaskForge
-from tests.worker.crew import Crew
+from tests.support.crew import Crew
 
 FIRST = 10_000
 BATCH = 2_000
@@ -40,8 +40,9 @@ async def _drain(crew: Crew, jobs: int) -> tuple[float, float, float]:
 
 
 async def _memory() -> float:
-    """What is in use: free memory goes back first, of which earlier tests in this process leave more or less behind. The least of
-    three looks: the last batch may still be on its way to the store."""
+    """What is in use: free memory goes back first, of which earlier tests in this process leave
+    more or less behind. The least of three looks: the last batch may still be on its way to the
+    store."""
     looks = []
     for _ in range(3):
         gc.collect()
@@ -52,18 +53,28 @@ async def _memory() -> float:
     return min(looks)
 
 
-def _report(figure: Callable[[str], None], jobs: int, first: float, last: float, seconds: float) -> None:
-    figure(f"{jobs:,} jobs through one worker in {seconds:.1f} s: {first:.1f} MB after {FIRST:,}, {last:.1f} MB after all")
+def _report(
+    figure: Callable[[str], None], jobs: int, first: float, last: float, seconds: float
+) -> None:
+    figure(
+        f"{jobs:,} jobs through one worker in {seconds:.1f} s: {first:.1f} MB after {FIRST:,}, "
+        f"{last:.1f} MB after all"
+    )
     assert last - first < MOST_GROWTH_MB
 
 
-async def test_memory_is_flat_over_30_000_jobs(tmp_path: object, figure: Callable[[str], None]) -> None:
+async def test_memory_is_flat_over_30_000_jobs(
+    tmp_path: object, figure: Callable[[str], None]
+) -> None:
     async with Crew(TaskForge(f"sqlite:///{tmp_path}/jobs.db", durable=False)) as crew:
         _report(figure, 30_000, *await _drain(crew, 30_000))
 
 
-async def test_a_job_that_is_over_leaves_nothing_for_the_garbage_collector(tmp_path: object) -> None:
-    """Its payload, its context and what it raised are freed at once, not with the next ten thousand."""
+async def test_a_job_that_is_over_leaves_nothing_for_the_garbage_collector(
+    tmp_path: object,
+) -> None:
+    """Its payload, its context and what it raised are freed at once, not with the next ten
+    thousand."""
     async with Crew(TaskForge(f"sqlite:///{tmp_path}/jobs.db", durable=False)) as crew:
 
         @crew.forge.job()
@@ -86,7 +97,7 @@ async def test_a_job_that_is_over_leaves_nothing_for_the_garbage_collector(tmp_p
             await tiny.enqueue_many([(number,) for number in range(jobs)])
             await threaded.enqueue_many([(number,) for number in range(jobs)])
             async with asyncio.timeout(60):
-                while worker.executor.done < before + 2 * jobs or len(worker.finisher):
+                while worker.executor.done < before + 2 * jobs or worker.finisher.unsent:
                     await asyncio.sleep(0.01)
 
         await run(50)
@@ -105,6 +116,8 @@ async def test_a_job_that_is_over_leaves_nothing_for_the_garbage_collector(tmp_p
 
 
 @pytest.mark.long
-async def test_memory_is_flat_over_100_000_jobs(tmp_path: object, figure: Callable[[str], None]) -> None:
+async def test_memory_is_flat_over_100_000_jobs(
+    tmp_path: object, figure: Callable[[str], None]
+) -> None:
     async with Crew(TaskForge(f"sqlite:///{tmp_path}/jobs.db", durable=False)) as crew:
         _report(figure, 100_000, *await _drain(crew, 100_000))

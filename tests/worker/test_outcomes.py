@@ -3,21 +3,23 @@
 import asyncio
 import contextvars
 import sys
+import time
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 
 from taskforge import Cancel, Context, Fail, Invalid, JobFailed, Retry, Skip, Snooze, TaskForge
-from taskforge.domain.errors import Conflict, StoreFault
+from taskforge.domain.errors import Conflict, StoreFault, StoreUnavailable
 from taskforge.domain.job import Claimed, Job
 from taskforge.domain.outcome import Failure, Outcome, Success
 from taskforge.domain.queue import QueueSettings
+from taskforge.ports.work_source import Completion
 from taskforge.testing import Sandbox
 from taskforge.worker.finisher import Finisher
-from taskforge.worker.source import Completion
-from tests.worker.crew import Crew, until
+from tests.support.crew import Crew, until
 from tests.worker.handlers import VERDICTS, MuteError, add_to
 
 EXPECTED = {
@@ -30,7 +32,9 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize("raised", [True, False])
-async def test_every_verdict_raised_and_returned_in_every_kind(crew_on_each: Crew, raised: bool) -> None:
+async def test_every_verdict_raised_and_returned_in_every_kind(
+    crew_on_each: Crew, raised: bool
+) -> None:
     forge = crew_on_each.forge
     add_to(forge)
     answered: list[str] = []
@@ -63,7 +67,9 @@ async def test_every_verdict_raised_and_returned_in_every_kind(crew_on_each: Cre
         return [(what, await handle.job()) for handle, what in jobs.items()]
 
     async def is_there(what: str, job: Job) -> bool:
-        return (job.status, job.attempt_count) == EXPECTED[what][:2] and bool(await crew_on_each.executions(job.id))
+        return (job.status, job.attempt_count) == EXPECTED[what][:2] and bool(
+            await crew_on_each.executions(job.id)
+        )
 
     async with asyncio.timeout(20):
         while not all([await is_there(what, job) for what, job in await seen()]):
@@ -73,14 +79,17 @@ async def test_every_verdict_raised_and_returned_in_every_kind(crew_on_each: Cre
         assert (job.status, job.attempt_count, job.reason) == EXPECTED[what]
         assert len(executions) == 1
         if what in ("snooze", "skip"):
-            assert (executions[0].status, executions[0].reason) == ("cancelled", VERDICTS[what].args[0])
+            assert (executions[0].status, executions[0].reason) == (
+                "cancelled",
+                VERDICTS[what].args[0],
+            )
         if what == "retry":
             assert executions[0].error is not None
             assert executions[0].error.message == "once more"
 
 
 def _new(handler: Any, payload: bytes) -> Any:
-    from taskforge.sdk.jobs import Options
+    from taskforge.sdk.options import Options
 
     return Options().build(handler, payload)
 
@@ -103,16 +112,28 @@ async def test_values_come_back_typed(crew_on_each: Crew) -> None:
     await crew_on_each.start()
     assert await (await nothing.enqueue()).result(10) is None
     assert await (await value.enqueue(4)).result(10) == {"numbers": [4, 5]}
-    assert await (await awkward.enqueue()).result(10) == "nul \x00, emoji \U0001f600, quote ' and \\"
+    assert (
+        await (await awkward.enqueue()).result(10) == "nul \x00, emoji \U0001f600, quote ' and \\"
+    )
 
 
 async def test_a_result_that_cannot_be_stored_fails_the_attempt(crew: Crew) -> None:
     @crew.forge.job(max_attempts=1)
     async def impossible(what: str) -> object:
-        return {"object": object(), "nan": float("nan"), "huge": "x" * (1 << 21), "surrogate": "\ud800"}[what]
+        return {
+            "object": object(),
+            "nan": float("nan"),
+            "huge": "x" * (1 << 21),
+            "surrogate": "\ud800",
+        }[what]
 
     await crew.start()
-    for what, message in {"object": "cannot be written", "nan": "nan", "huge": "bytes", "surrogate": "surrogate"}.items():
+    for what, message in {
+        "object": "cannot be written",
+        "nan": "nan",
+        "huge": "bytes",
+        "surrogate": "surrogate",
+    }.items():
         job = await crew.end(await impossible.enqueue(what))
         assert job.status == "failed"
         assert job.error is not None
@@ -120,7 +141,9 @@ async def test_a_result_that_cannot_be_stored_fails_the_attempt(crew: Crew) -> N
 
 
 @pytest.mark.parametrize("odd", ["a\x00b", "a\udcffb"], ids=["nul", "half a pair"])
-async def test_a_reason_that_no_store_can_hold_costs_nobody_anything(crew_on_each: Crew, odd: str) -> None:
+async def test_a_reason_that_no_store_can_hold_costs_nobody_anything(
+    crew_on_each: Crew, odd: str
+) -> None:
     @crew_on_each.forge.job()
     async def picky(number: int) -> int:
         if number == 1:
@@ -135,7 +158,10 @@ async def test_a_reason_that_no_store_can_hold_costs_nobody_anything(crew_on_eac
     cancelled = await crew_on_each.end(handles[1])
     assert (cancelled.status, len(cancelled.reason or "")) == ("cancelled", 3)
     async with asyncio.timeout(10):
-        while not (snoozed := await crew_on_each.executions(handles[2].id)) or snoozed[0].finished_at is None:
+        while (
+            not (snoozed := await crew_on_each.executions(handles[2].id))
+            or snoozed[0].finished_at is None
+        ):
             await asyncio.sleep(0.02)
     assert len(snoozed[0].reason or "") == 1_000
 
@@ -155,7 +181,15 @@ class Choosy:
         return []
 
 
-@pytest.mark.parametrize("error", [Invalid("text", "is odd", "use another"), Conflict("odd"), StoreFault("odd"), ValueError("odd")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        Invalid("text", "is odd", "use another"),
+        Conflict("odd"),
+        StoreFault("odd"),
+        ValueError("odd"),
+    ],
+)
 @pytest.mark.parametrize("also_failures", [False, True])
 async def test_an_outcome_that_the_store_refuses_is_a_failure_and_the_others_are_kept(
     also_failures: bool, error: Exception
@@ -163,9 +197,17 @@ async def test_an_outcome_that_the_store_refuses_is_a_failure_and_the_others_are
     async def reports() -> None:
         raise error
 
-    jobs = [Claimed(uuid4(), "default", "work", b"null", 1, 3, 0, 0, 60.0, None, None, 0.0, QueueSettings()) for _ in range(3)]
+    jobs = [
+        Claimed(
+            uuid4(), "default", "work", b"null", 1, 3, 0, 0, 60.0, None, None, 0.0, QueueSettings()
+        )
+        for _ in range(3)
+    ]
     bad = jobs[1].fence
-    source: Any = Choosy(lambda one: one.job.fence == bad and (also_failures or isinstance(one.outcome, Success)), error)
+    source: Any = Choosy(
+        lambda one: one.job.fence == bad and (also_failures or isinstance(one.outcome, Success)),
+        error,
+    )
     finisher = Finisher(source, reports, lambda _: None, lambda: None)
     running = asyncio.create_task(finisher.run())
     for job in jobs:
@@ -181,6 +223,32 @@ async def test_an_outcome_that_the_store_refuses_is_a_failure_and_the_others_are
     else:
         assert isinstance(stored[bad], Failure)
         assert "cannot be stored" in stored[bad].error.message
+
+
+async def test_outcomes_are_sent_again_after_ever_longer_waits_while_the_store_is_away() -> None:
+    asked: list[float] = []
+
+    class Source:
+        async def complete(self, _: Sequence[Completion]) -> list[UUID]:
+            asked.append(time.monotonic())
+            if len(asked) < 5:
+                raise StoreUnavailable("away")
+            return []
+
+    async def reports() -> None: ...
+
+    source: Any = Source()
+    finisher = Finisher(source, reports, lambda _: None, lambda: None)
+    running = asyncio.create_task(finisher.run())
+    job = Claimed(
+        uuid4(), "default", "work", b"null", 1, 3, 0, 0, 60.0, None, None, 0.0, QueueSettings()
+    )
+    finisher.put(Completion(job, Success(b"1")))
+    async with asyncio.timeout(10):
+        await finisher.drained()
+    running.cancel()
+    waits = [after - before for before, after in pairwise(asked)]
+    assert waits[-1] > 0.5, waits  # the first is a tenth of a second
 
 
 async def test_failures_are_kept_with_their_traceback_and_retried(crew_on_each: Crew) -> None:
@@ -220,7 +288,9 @@ async def test_a_job_without_luck_fails_for_good_and_says_so(crew: Crew) -> None
     assert caught.value.job.reason == "no attempts left after 2"
 
 
-async def test_who_waits_for_a_dead_letter_hears_of_it_and_may_redrive_it(crew_on_each: Crew) -> None:
+async def test_who_waits_for_a_dead_letter_hears_of_it_and_may_redrive_it(
+    crew_on_each: Crew,
+) -> None:
     forge = crew_on_each.forge
     forge.queue("strict", dead_letter_queue="lost", max_retries=0)
     healed: list[int] = []
@@ -233,10 +303,16 @@ async def test_who_waits_for_a_dead_letter_hears_of_it_and_may_redrive_it(crew_o
 
     await crew_on_each.start()
     handle = await frail.enqueue()
-    with pytest.raises(JobFailed, match=r"is in dead letter queue 'lost': ValueError: boom") as caught:
+    with pytest.raises(
+        JobFailed, match=r"is in dead letter queue 'lost': ValueError: boom"
+    ) as caught:
         await handle.result(20)
     job = caught.value.job
-    assert (job.queue, job.origin_queue, job.reason) == ("lost", "strict", "no attempts left after 1")
+    assert (job.queue, job.origin_queue, job.reason) == (
+        "lost",
+        "strict",
+        "no attempts left after 1",
+    )
     assert job.error is not None
     assert (job.error.type, job.error.message) == ("ValueError", "boom")
     with pytest.raises(JobFailed):
@@ -246,7 +322,9 @@ async def test_who_waits_for_a_dead_letter_hears_of_it_and_may_redrive_it(crew_o
     assert await handle.result(20) == "well"
 
 
-async def test_leaving_the_interpreter_or_a_cancelled_task_is_a_failure_and_the_worker_lives(crew: Crew) -> None:
+async def test_leaving_the_interpreter_or_a_cancelled_task_is_a_failure_and_the_worker_lives(
+    crew: Crew,
+) -> None:
     @crew.forge.job(max_attempts=1)
     async def leaves() -> None:
         sys.exit("from the loop")
@@ -263,7 +341,11 @@ async def test_leaving_the_interpreter_or_a_cancelled_task_is_a_failure_and_the_
         await task
 
     worker = await crew.start(slots=1)
-    for function, kind in ((leaves, "SystemExit"), (leaves_in_thread, "SystemExit"), (awaits_what_was_cancelled, "CancelledError")):
+    for function, kind in (
+        (leaves, "SystemExit"),
+        (leaves_in_thread, "SystemExit"),
+        (awaits_what_was_cancelled, "CancelledError"),
+    ):
         job = await crew.end(await function.enqueue())
         assert job.error is not None
         assert (job.status, job.error.type) == ("failed", kind)
@@ -271,7 +353,8 @@ async def test_leaving_the_interpreter_or_a_cancelled_task_is_a_failure_and_the_
 
 
 async def test_a_cancelled_handler_leaves_no_trace_in_its_slot() -> None:
-    """A slot runs one job after the other in one task; a cancel count left over would break the next one's task group."""
+    """A slot runs one job after the other in one task; a cancel count left over would break the
+    next one's task group."""
     forge = TaskForge("sqlite:///nowhere.db")
     seen: list[str] = []
 
@@ -298,7 +381,8 @@ async def test_a_cancelled_handler_leaves_no_trace_in_its_slot() -> None:
         first, second = await box.run()
     assert seen == ["ignored", "cancelled 0 times"]
     assert first.error is not None
-    assert first.error.type == "Timeout"  # what it returns after its time is too late, wherever its jobs are
+    # what it returns after its time is too late, wherever its jobs are
+    assert first.error.type == "Timeout"
     assert second.error is not None
     assert second.error.type == "ExceptionGroup"
 
@@ -338,18 +422,23 @@ class HalfMade(Fail):
         """Without what makes it a verdict."""
 
 
-# What is raised → the error's type and message: in the event loop, and in a thread where that differs.
+# What is raised → the error's type and message: in the event loop, and in a thread where that
+# differs.
 ODD: dict[str, tuple[BaseException, tuple[str, str], tuple[str, str] | None]] = {
     "mute": (MuteError(), ("MuteError", "(its text cannot be made)"), None),
     "not an error": (NotAnError("enough"), ("NotAnError", "enough"), None),
     "an exit": (SystemExit(3), ("SystemExit", "3"), None),
-    "someone else's cancellation": (asyncio.CancelledError(), ("CancelledError", "CancelledError"), None),
+    "someone else's "
+        "cancellation": (asyncio.CancelledError(), ("CancelledError", "CancelledError"), None),
     "an exhausted iterator": (
-        StopIteration(), ("RuntimeError", "coroutine raised StopIteration"), ("RuntimeError", "the handler raised StopIteration"),
+        StopIteration(), ("RuntimeError", ("coroutine raised "
+            "StopIteration")), ("RuntimeError", "the handler raised StopIteration"),
     ),
-    "an error as the reason": (Fail(ValueError("wrong")), ("Fail", "wrong"), None),  # type: ignore[arg-type]
+    "an error as "
+        "the reason": (Fail(ValueError("wrong")), ("Fail", "wrong"), None),  # type: ignore[arg-type]
     "half a verdict": (
-        HalfMade(), ("AttributeError", "the handler's outcome is not one: 'HalfMade' object has no attribute 'reason'"), None,
+        HalfMade(), ("AttributeError", ("the handler's outcome is not one: 'HalfMade' object has "
+            "no attribute 'reason'")), None,
     ),
 }  # fmt: skip
 
@@ -380,7 +469,10 @@ async def test_an_interrupt_raised_in_a_thread_does_not_end_the_worker(crew: Cre
     for _ in range(2):
         job = await crew.end(await interrupted.enqueue())
         assert job.error is not None
-        assert (job.error.type, job.error.message) == ("RuntimeError", "the handler raised KeyboardInterrupt")
+        assert (job.error.type, job.error.message) == (
+            "RuntimeError",
+            "the handler raised KeyboardInterrupt",
+        )
 
 
 async def test_a_verdict_from_a_task_group_counts(crew: Crew) -> None:
@@ -483,7 +575,8 @@ async def test_a_handler_that_cancels_itself_costs_its_slot_nothing(crew: Crew) 
 
 
 async def test_a_cancel_that_a_handler_did_not_wait_for_strikes_nobody_else(crew: Crew) -> None:
-    """All of them wait before the worker starts: the next job is in the slot before the cancel is delivered."""
+    """All of them wait before the worker starts: the next job is in the slot before the cancel is
+    delivered."""
 
     @crew.forge.job(max_attempts=1)
     async def and_leaves() -> str:
@@ -508,4 +601,7 @@ def test_verdicts_refuse_nonsense() -> None:
             Snooze(wrong)  # type: ignore[arg-type]
         with pytest.raises(Invalid, match="delay"):
             Retry(wrong)  # type: ignore[arg-type]
-    assert (Cancel().reason, Skip().reason) == ("cancelled by the handler", "skipped by the handler")
+    assert (Cancel().reason, Skip().reason) == (
+        "cancelled by the handler",
+        "skipped by the handler",
+    )

@@ -1,4 +1,5 @@
-"""Stopping: what runs is finished within the grace time, the rest is handed back, and no attempt is spent."""
+"""Stopping: what runs is finished within the grace time, the rest is handed back, and no attempt is
+spent."""
 
 import asyncio
 import contextlib
@@ -11,17 +12,23 @@ from uuid import UUID
 import pytest
 
 from taskforge import Context
+from taskforge.domain.claim import Claim
 from taskforge.domain.job import Claimed, JobStatus
 from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.domain.worker import Worker as StoredWorker
-from taskforge.storage.engine import Claim
-from taskforge.worker.source import WorkSource
+from taskforge.operations.work.completion import StoreSource
+from taskforge.ports.work_source import Completion, WorkSource
+from taskforge.worker.http_source import HttpSource
 from taskforge.worker.worker import Worker
-from tests.worker.crew import Crew, until
+from tests.support.crew import Crew, until
 
 
 async def _row(crew: Crew, worker: Worker) -> StoredWorker:
-    [row] = [one for one in await (await crew.forge.engine()).workers([FIRST_PROJECT]) if one.name == worker.name]
+    [row] = [
+        one
+        for one in await (await crew.forge.engine()).workers([FIRST_PROJECT])
+        if one.name == worker.name
+    ]
     return row
 
 
@@ -50,7 +57,9 @@ async def test_what_runs_is_finished_and_what_waits_is_handed_back(crew_on_each:
     assert (await _row(crew_on_each, worker)).status == "offline"
 
 
-async def test_after_the_grace_time_jobs_are_handed_back_without_spending_an_attempt(crew_on_each: Crew) -> None:
+async def test_after_the_grace_time_jobs_are_handed_back_without_spending_an_attempt(
+    crew_on_each: Crew,
+) -> None:
     began: list[str] = []
 
     @crew_on_each.forge.job()
@@ -116,7 +125,9 @@ async def test_a_stuck_thread_does_not_hold_up_the_stop(crew: Crew) -> None:
     release.set()
 
 
-async def test_a_handler_that_cleans_up_for_too_long_or_will_not_stop_does_not_hold_up_the_stop(crew: Crew) -> None:
+async def test_a_handler_that_cleans_up_for_too_long_or_will_not_stop_does_not_hold_up_the_stop(
+    crew: Crew,
+) -> None:
     began: list[str] = []
     release = asyncio.Event()
 
@@ -189,7 +200,8 @@ async def test_enough_jobs_done_is_not_the_first_word_to_stop(crew: Crew) -> Non
 
 
 async def test_jobs_claimed_at_the_moment_of_the_stop_are_handed_back(crew: Crew) -> None:
-    """A claim whose answer is under way when the worker stops has taken jobs that nobody would know of."""
+    """A claim whose answer is under way when the worker stops has taken jobs that nobody would know
+    of."""
 
     @crew.forge.job()
     async def work() -> None: ...
@@ -200,7 +212,9 @@ async def test_jobs_claimed_at_the_moment_of_the_stop_are_handed_back(crew: Crew
     worker._source = source  # type: ignore[assignment]
     await worker.run()
     assert source.claimed == 5
-    assert [((await one.job()).status, (await one.job()).attempt_count) for one in handles] == [("pending", 0)] * 5
+    assert [((await one.job()).status, (await one.job()).attempt_count) for one in handles] == [
+        ("pending", 0)
+    ] * 5
 
 
 class SlowClaims:
@@ -287,8 +301,11 @@ async def test_a_worker_hands_back_at_once_what_is_more_than_it_may_run(crew: Cr
     engine = await crew.forge.engine()
     [incarnation] = [worker.incarnation for worker in await engine.workers([engine.home])]
     first.executor.add(await engine.claim(Claim(incarnation, 1)))
-    await until(lambda: not len(first.finisher))
-    assert (first.executor.busy, (await crew.forge.get(surplus.id)).status) == (1, JobStatus.PENDING)
+    await until(lambda: not first.finisher.unsent)
+    assert (first.executor.busy, (await crew.forge.get(surplus.id)).status) == (
+        1,
+        JobStatus.PENDING,
+    )
     go.set()
     assert (await crew.end(one)).status is JobStatus.SUCCEEDED
 
@@ -322,3 +339,33 @@ async def test_an_unhealthy_worker_claims_nothing_and_says_so(crew: Crew, monkey
     async with asyncio.timeout(10):
         while await status() != "online":
             await asyncio.sleep(0.05)
+
+
+async def test_a_store_that_stands_still_and_swallows_a_cancel_does_not_hold_up_the_stop(
+    crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `asyncio.wait_for` does before Python 3.12 when the answer and the cancel meet."""
+    swallowed = 0
+
+    async def stand_still(source: Any, completions: Sequence[Completion]) -> list[UUID]:
+        nonlocal swallowed
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if swallowed:
+                raise
+            swallowed += 1
+        return []
+
+    @crew.forge.job()
+    async def work() -> None: ...
+
+    worker = await crew.start()
+    for source in (StoreSource, HttpSource):
+        monkeypatch.setattr(source, "complete", stand_still)
+    await work.enqueue()
+    await until(lambda: worker.executor.done == 1)
+    monkeypatch.setattr("taskforge.worker.worker.STOP_SECONDS", -2.5)  # the rest is told for 0.5 s
+    async with asyncio.timeout(10):
+        await crew.stop(worker)
+    assert swallowed == 1

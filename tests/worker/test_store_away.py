@@ -8,15 +8,18 @@ from pathlib import Path
 import pytest
 
 from taskforge import StoreUnavailable, TaskForge
+from taskforge.domain.claim import Claim
 from taskforge.domain.errors import StoreFault
 from taskforge.domain.job import Claimed
-from taskforge.storage.engine import Claim
-from taskforge.storage.postgres.server import LocalServer
-from tests.worker.crew import Crew, until
+from taskforge.testing.postgres import LocalServer
+from tests.support.crew import Crew, until
 
 
-async def test_a_worker_outlives_its_database(server_directory: Path, figure: Callable[[str], None]) -> None:
-    """PostgreSQL stopped as in a crash under it: what was acknowledged is there, and results of before are not lost."""
+async def test_a_worker_outlives_its_database(
+    server_directory: Path, figure: Callable[[str], None]
+) -> None:
+    """PostgreSQL stopped as in a crash under it: what was acknowledged is there, and results of
+    before are not lost."""
     with LocalServer.start(server_directory) as server:
         forge = TaskForge(server.url(), lease_seconds=10, poll_seconds=0.2, upkeep_seconds=0.1)
         release = asyncio.Event()
@@ -49,7 +52,9 @@ async def test_a_worker_outlives_its_database(server_directory: Path, figure: Ca
             more = await quick.enqueue_many([(number,) for number in range(20)])
             for handle in more:
                 await crew.end(handle)
-            figure(f"serving {time.monotonic() - back:.1f} s after the database was back (limit 5 s)")
+            figure(
+                f"serving {time.monotonic() - back:.1f} s after the database was back (limit 5 s)"
+            )
             assert time.monotonic() - back < 5
             assert worker.registered.incarnation == before
             assert sorted(done) == list(range(20))
@@ -66,7 +71,9 @@ async def _patient(call: object, since: float) -> object:
 
 
 @pytest.mark.parametrize("crew", ["sqlite"], indirect=True)
-async def test_a_claim_that_the_store_refuses_ends_no_worker(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_claim_that_the_store_refuses_ends_no_worker(
+    crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A statement may be refused for what an operator does to the tables just now."""
 
     @crew.forge.job()

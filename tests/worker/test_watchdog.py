@@ -1,4 +1,5 @@
-"""The watchdog by itself: whom it blames, what it says in which order, and that nothing it waits for can keep it from ending."""
+"""The watchdog by itself: whom it blames, what it says in which order, and that nothing it waits
+for can keep it from ending."""
 
 import asyncio
 import contextvars
@@ -14,22 +15,48 @@ import pytest
 
 from taskforge.domain.ids import IdMint, fence_of
 from taskforge.domain.job import Claimed
-from taskforge.domain.outcome import MOST_UNEXPLAINED
+from taskforge.domain.outcome import (
+    HELD_UP,
+    MOST_UNEXPLAINED,
+    HandBackOutcome,
+    Success,
+    TimedOut,
+)
 from taskforge.domain.queue import QueueSettings
-from taskforge.worker import watchdog, worker
+from taskforge.testing.inline import Gathered
+from taskforge.worker import watchdog
 from taskforge.worker.context import Running, current
 from taskforge.worker.executor import Executor
+from taskforge.worker.options import WorkerOptions
+from taskforge.worker.processes.supervisor import REPLACE
 from taskforge.worker.registry import Registry
-from taskforge.worker.supervisor import REPLACE
 from taskforge.worker.watchdog import Held, Watchdog
-from tests.worker.crew import until
+from taskforge.worker.worker import Worker
+from tests.support.crew import until
 
 CHANNEL: Any = None
 
 
 def a_job(epoch: int = 1, attempt: int = 1, timeout: float = 60.0) -> Running:
     fence = fence_of(IdMint()(), epoch)
-    return Running(Claimed(fence, "default", "work", b"[]", attempt, 3, 0, 0, timeout, None, None, 0.0, QueueSettings()), CHANNEL)
+    return Running(
+        Claimed(
+            fence,
+            "default",
+            "work",
+            b"[]",
+            attempt,
+            3,
+            0,
+            0,
+            timeout,
+            None,
+            None,
+            0.0,
+            QueueSettings(),
+        ),
+        CHANNEL,
+    )
 
 
 class Heard:
@@ -48,7 +75,9 @@ class Heard:
 
 
 @pytest.mark.parametrize("has_ended", [False, True])
-def test_what_a_job_left_behind_is_not_its_own_once_it_has_ended(monkeypatch: pytest.MonkeyPatch, has_ended: bool) -> None:
+def test_what_a_job_left_behind_is_not_its_own_once_it_has_ended(
+    monkeypatch: pytest.MonkeyPatch, has_ended: bool
+) -> None:
     """A task has the context of whoever started it for as long as it runs."""
     job, heard = a_job(), Heard()
     context = contextvars.copy_context()
@@ -131,12 +160,17 @@ class Looks(threading.Event):
         self._due.release()
 
 
-async def test_a_time_in_which_nothing_could_run_is_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stopped process, a frozen machine: a handler that ran at that moment did not hold the loop for so long."""
+async def test_a_time_in_which_nothing_could_run_is_nobodys(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A stopped process, a frozen machine: a handler that ran at that moment did not hold the loop
+    for so long."""
     heard, job, looks = Heard(), a_job(), Looks(monkeypatch)
     job.task, job.started = asyncio.current_task(), looks.now
     given_up: list[Held] = []
-    watching = Watchdog({job.claimed.fence: job}, on_held=heard.held, on_back=heard.back, give_up=given_up.append)
+    watching = Watchdog(
+        {job.claimed.fence: job}, on_held=heard.held, on_back=heard.back, give_up=given_up.append
+    )
     looks.begin(watching)
     for seconds in (0.25, 0.25, 600.0):
         looks.look_after(seconds)
@@ -146,12 +180,17 @@ async def test_a_time_in_which_nothing_could_run_is_nobodys(monkeypatch: pytest.
     assert [what for what, _ in heard.said] == ["held"], "it held the loop for a second beside that"
 
 
-async def test_whoever_holds_the_loop_has_what_is_left_of_its_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_whoever_holds_the_loop_has_what_is_left_of_its_timeout(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     heard, job, looks = Heard(), a_job(timeout=60), Looks(monkeypatch)
     job.task, job.started = asyncio.current_task(), looks.now - 50  # in which it let others run
     given_up: list[float] = []
     watching = Watchdog(
-        {job.claimed.fence: job}, on_held=heard.held, on_back=heard.back, give_up=lambda _: given_up.append(looks.now)
+        {job.claimed.fence: job},
+        on_held=heard.held,
+        on_back=heard.back,
+        give_up=lambda _: given_up.append(looks.now),
     )
     looks.begin(watching)
     began = looks.now
@@ -190,15 +229,19 @@ async def test_a_loop_held_inside_a_logging_handler_is_given_up(jammed: Jammed) 
         given_up.set()
         jammed.go_on.set()
 
-    watching = Watchdog({job.claimed.fence: job}, on_held=heard.held, on_back=heard.back, give_up=give_up)
+    watching = Watchdog(
+        {job.claimed.fence: job}, on_held=heard.held, on_back=heard.back, give_up=give_up
+    )
     watching.start()
     watchdog.logger.warning("never written")
     watching.stop()
     assert given_up.is_set()
 
 
-def test_a_process_that_leaves_at_once_does_though_nothing_can_be_logged(jammed: Jammed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "LEAVE_SECONDS", 0.1)
+def test_a_process_that_leaves_at_once_does_though_nothing_can_be_logged(
+    jammed: Jammed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchdog, "LEAVE_SECONDS", 0.1)
     left: list[int] = []
 
     def leave(status: int) -> None:
@@ -207,17 +250,87 @@ def test_a_process_that_leaves_at_once_does_though_nothing_can_be_logged(jammed:
 
     monkeypatch.setattr(os, "_exit", leave)
     monkeypatch.setattr(logging, "shutdown", lambda: None)
-    someone: Any = None
-    worker.Worker._leave_at_once(someone, Held(None, ""))
+    watchdog.leave_at_once(Held(None, ""))
     assert left == [REPLACE, REPLACE]  # the second is the way out that was not needed any more
 
 
-@pytest.mark.parametrize(("epoch", "why"), [(MOST_UNEXPLAINED, "held up"), (MOST_UNEXPLAINED + 1, "timeout")])
-async def test_a_job_that_others_hold_up_goes_back_unspent_only_so_often(epoch: int, why: str) -> None:
-    executor = Executor(Registry(), CHANNEL, lambda _: None, slots=1)
+@pytest.mark.parametrize(
+    ("epoch", "why"), [(MOST_UNEXPLAINED, "held up"), (MOST_UNEXPLAINED + 1, "timeout")]
+)
+async def test_a_job_that_others_hold_up_goes_back_unspent_only_so_often(
+    epoch: int, why: str
+) -> None:
+    executor = Executor(Registry(), CHANNEL, Gathered(), slots=1)
     job = a_job(epoch, timeout=5.0)
     job.started -= 5.5
     executor.running[job.claimed.fence] = job
-    executor.held_up[job.claimed.fence] = 2.0
+    executor.jobs.held_up[job.claimed.fence] = 2.0
     executor.sweep()
     assert job.why == why
+
+
+async def test_what_the_loop_kept_from_starting_goes_back_though_no_keeper_handed_it_back() -> None:
+    """The keeper may have died meanwhile, or the store been away."""
+    nobody: Any = None
+    one = Worker(nobody, Registry(), WorkerOptions(slots=3), nobody)
+    jobs = [a_job().claimed for _ in range(2)]
+    one.executor.add(jobs)
+    held = Held(None, "")
+    one.self_report.loop_is_held(held)
+    one.self_report.loop_is_back(held, 2.0)
+    assert [(told.job, told.outcome) for told in one.finisher._pending] == [
+        (job, HandBackOutcome(HELD_UP)) for job in jobs
+    ]
+    await one.executor.close()
+
+
+async def test_a_job_that_begins_while_the_longest_is_looked_for_is_told_of_too() -> None:
+    """Its time may be longer than what the keeper is about to be told: before it begins, the keeper
+    is told anew."""
+    nobody: Any = None
+    options = WorkerOptions(supervised=True)
+    one, pulses = Worker(nobody, Registry(), options, nobody), list[float]()
+    keeper: Any = SimpleNamespace(send_pulse=lambda pulse: pulses.append(pulse.patience) or True)
+    report, look, is_foreseen = one.self_report, one.watchdog.longest_allowed, list[bool]()
+    report.keeper = keeper
+    report.send_pulse()
+
+    def look_slowly() -> float:
+        found = look()
+        # a job of an hour begins
+        is_foreseen.append(one.executor.foreseen_seconds >= 20.0)
+        return found
+
+    report.longest_allowed = look_slowly
+    report.send_pulse()
+    assert is_foreseen == [False]
+    assert pulses == [watchdog.UNKNOWN_SECONDS] * 2
+
+
+def test_jobs_that_begin_while_the_longest_is_looked_for_end_no_watchdog() -> None:
+    """It looks from its own thread, and the event loop does not wait for it."""
+    running: dict[UUID, Running] = {}
+
+    class Beginning(Running):
+        @property
+        def timeout_seconds(self) -> float:
+            job = a_job()
+            running[job.claimed.fence] = job
+            return 600.0
+
+    for _ in range(2):
+        job = Beginning(a_job().claimed, CHANNEL)
+        running[job.claimed.fence] = job
+    heard = Heard()
+    watching = Watchdog(running, on_held=heard.held, on_back=heard.back)
+    assert watching.longest_allowed() == 600.0 + watchdog.GRACE_SECONDS
+
+
+async def test_what_was_held_up_and_ended_in_spite_of_it_has_ended() -> None:
+    """Just before the store would end it, it would have gone back; but it is done."""
+    executor = Executor(Registry(), CHANNEL, Gathered(), slots=1)
+    job = a_job(timeout=10.0)
+    executor.jobs.held_up[job.claimed.fence] = 5.0
+    for ran, outcome in ((9.5, Success(b"1")), (12.0, Success(b"2"))):
+        assert executor._in_time(job, ran, outcome) == outcome
+    assert executor._in_time(job, 15.0, Success(b"3")) == TimedOut(10.0)

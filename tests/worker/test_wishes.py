@@ -14,11 +14,11 @@ from taskforge.domain.outcome import HandBackOutcome
 from taskforge.domain.queue import QueueSettings
 from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.domain.worker import UpdateWorker, Worker, WorkerStatus
+from taskforge.testing.inline import Gathered
 from taskforge.worker.executor import Executor
-from taskforge.worker.lease import Word
+from taskforge.worker.processes.keeper_words import Word
 from taskforge.worker.registry import Registry
-from taskforge.worker.source import Completion
-from tests.worker.crew import PATIENCE, Crew
+from tests.support.crew import PATIENCE, Crew
 
 
 async def shown(crew: Crew) -> Worker:
@@ -32,7 +32,9 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_slots_change_up_and_down_while_it_runs_and_outlast_its_restart(crew_on_each: Crew) -> None:
+async def test_slots_change_up_and_down_while_it_runs_and_outlast_its_restart(
+    crew_on_each: Crew,
+) -> None:
     crew, forge = crew_on_each, crew_on_each.forge
     running = most = 0
     gate = asyncio.Event()
@@ -47,14 +49,19 @@ async def test_slots_change_up_and_down_while_it_runs_and_outlast_its_restart(cr
 
     worker = await crew.start(name="w", slots=4)
     engine, identity = await forge.engine(), (await shown(crew)).id
-    await engine.update_worker(FIRST_PROJECT, UpdateWorker(worker=identity, max_concurrent_jobs=1))
+    await engine.change_worker(FIRST_PROJECT, UpdateWorker(worker=identity, max_concurrent_jobs=1))
     await until(lambda: _is(worker.executor.slots == 1))
     first = await hold.enqueue_many([()] * 6)
     await until(lambda: _is(running == 1))
     await asyncio.sleep(0.3)
     found = await shown(crew)
-    assert (running, found.active_jobs, found.max_concurrent_jobs, found.started_slots) == (1, 1, 1, 4)
-    await engine.update_worker(FIRST_PROJECT, UpdateWorker(worker=identity, max_concurrent_jobs=3))
+    assert (running, found.active_jobs, found.max_concurrent_jobs, found.started_slots) == (
+        1,
+        1,
+        1,
+        4,
+    )
+    await engine.change_worker(FIRST_PROJECT, UpdateWorker(worker=identity, max_concurrent_jobs=3))
     await until(lambda: _is(running == 3))
     assert (await shown(crew)).active_jobs == 3
     gate.set()
@@ -64,18 +71,25 @@ async def test_slots_change_up_and_down_while_it_runs_and_outlast_its_restart(cr
     await crew.stop(worker)
     again = await crew.start(name="w", slots=8)
     await until(lambda: _is(again.executor.slots == 3))
-    await engine.update_worker(FIRST_PROJECT, UpdateWorker(worker=identity, as_started=True))
+    await engine.change_worker(FIRST_PROJECT, UpdateWorker(worker=identity, as_started=True))
     await until(lambda: _is(again.executor.slots == 8))
 
 
 async def test_what_has_not_started_and_is_too_much_for_fewer_slots_goes_back() -> None:
-    back: list[Completion] = []
+    back = Gathered()
     channel: Any = None
-    executor = Executor(Registry(), channel, back.append, slots=4)
-    jobs = [Claimed(uuid4(), "default", "work", b"[]", 1, 3, 0, 0, 60.0, None, None, 0.0, QueueSettings()) for _ in range(4)]
+    executor = Executor(Registry(), channel, back, slots=4)
+    jobs = [
+        Claimed(
+            uuid4(), "default", "work", b"[]", 1, 3, 0, 0, 60.0, None, None, 0.0, QueueSettings()
+        )
+        for _ in range(4)
+    ]
     executor.add(jobs)
     executor.resize(2)
-    assert [(one.job, type(one.outcome)) for one in back] == [(job, HandBackOutcome) for job in reversed(jobs[2:])]
+    assert [(one.job, type(one.outcome)) for one in back] == [
+        (job, HandBackOutcome) for job in reversed(jobs[2:])
+    ]
     assert executor.take_back() == jobs[:2]
     await executor.close()
 
@@ -93,14 +107,16 @@ async def test_threads_follow_the_slots(crew: Crew) -> None:
 
     worker = await crew.start(name="w", slots=1)
     change = UpdateWorker(worker=(await shown(crew)).id, max_concurrent_jobs=4)
-    await (await crew.forge.engine()).update_worker(FIRST_PROJECT, change)
+    await (await crew.forge.engine()).change_worker(FIRST_PROJECT, change)
     await until(lambda: _is(worker.executor.slots == 4))
     for handle in await count.enqueue_many([()] * 8):
         await crew.end(handle)
     assert most == 4
 
 
-async def test_a_worker_that_was_deregistered_stops_and_stays_away(crew_on_each: Crew, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_worker_that_was_deregistered_stops_and_stays_away(
+    crew_on_each: Crew, caplog: pytest.LogCaptureFixture
+) -> None:
     crew, forge = crew_on_each, crew_on_each.forge
     begun, gate = asyncio.Event(), asyncio.Event()
 
@@ -134,7 +150,7 @@ async def test_a_drained_worker_that_is_deregistered_stays_away_too(crew_on_each
     crew = crew_on_each
     worker = await crew.start(name="w", lease_seconds=2)
     engine, before = await crew.forge.engine(), await shown(crew)
-    await engine.update_worker(FIRST_PROJECT, UpdateWorker(worker=before.id, drain_mode=True))
+    await engine.change_worker(FIRST_PROJECT, UpdateWorker(worker=before.id, drain_mode=True))
     await until(lambda: _is(not worker._may_claim()))
     await engine.deregister(before.incarnation)
     await crew.ended(worker)
@@ -142,13 +158,17 @@ async def test_a_drained_worker_that_is_deregistered_stays_away_too(crew_on_each
     assert (await shown(crew)).incarnation == before.incarnation
 
 
-async def test_a_worker_that_stops_is_not_taken_out_by_its_own_leave(crew: Crew) -> None:
-    """Its lease keeper's last renewal may come after it has left, and is refused as to one that was taken out."""
+async def test_a_worker_that_stops_is_not_taken_out_by_its_own_leave(
+    crew: Crew, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its lease keeper's last renewal may come after it has left, and is refused as to one that was
+    taken out."""
     worker = await crew.start(name="w")
     worker.stop()
     worker._hear(Word(lost="worker 'w' was deregistered", deregistered=True))
     await crew.ended(worker)
     assert not worker.was_deregistered
+    assert "deregistered" not in caplog.text, "nobody took it out"
 
 
 async def _left(crew: Crew, worker: Worker) -> bool:
@@ -159,14 +179,16 @@ async def _left(crew: Crew, worker: Worker) -> bool:
     return True
 
 
-async def test_a_drained_worker_says_so_and_is_shown_so(crew: Crew, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_drained_worker_says_so_and_is_shown_so(
+    crew: Crew, caplog: pytest.LogCaptureFixture
+) -> None:
     worker = await crew.start(name="w")
     engine, identity = await crew.forge.engine(), (await shown(crew)).id
     with caplog.at_level(logging.INFO):
-        await engine.update_worker(FIRST_PROJECT, UpdateWorker(worker=identity, drain_mode=True))
+        await engine.change_worker(FIRST_PROJECT, UpdateWorker(worker=identity, drain_mode=True))
         await until(lambda: _is("no new jobs are taken" in caplog.text))
         assert (await shown(crew)).status is WorkerStatus.DRAINING
-        await engine.update_worker(FIRST_PROJECT, UpdateWorker(worker=identity, drain_mode=False))
+        await engine.change_worker(FIRST_PROJECT, UpdateWorker(worker=identity, drain_mode=False))
         await until(lambda: _is("takes jobs again" in caplog.text))
     assert (await shown(crew)).status is WorkerStatus.ONLINE
     await crew.stop(worker)

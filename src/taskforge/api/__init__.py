@@ -1,1 +1,2 @@
-"""The REST API: parse, one operation, render. Errors are in one table, access is declared with each route."""
+"""The REST API: parse, one operation, render. Errors are in one table, access is declared with each
+route."""

@@ -1,4 +1,5 @@
-"""`python -m taskforge.cli`, by which a supervising process starts others without knowing where the script is."""
+"""`python -m taskforge.cli`, by which a supervising process starts others without knowing where the
+script is."""
 
 from taskforge.cli import main
 

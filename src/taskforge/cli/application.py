@@ -26,7 +26,10 @@ def load(reference: str, store: Store) -> "TaskForge":
 
 def check_module(name: str, reference: str) -> None:
     if not name.strip():
-        raise CommandError(f"{reference!r} names no module", "put the module before the colon, such as app:forge for app.py")
+        raise CommandError(
+            f"{reference!r} names no module",
+            "put the module before the colon, such as app:forge for app.py",
+        )
 
 
 def _import(name: str, reference: str) -> Any:
@@ -39,16 +42,22 @@ def _import(name: str, reference: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or not (name == error.name or name.startswith(error.name + ".")):
             raise CommandError(
-                f"{name} was found, but it imports {error.name!r}, which is not installed", f"install {error.name}, then try again"
+                f"{name} was found, but it imports {error.name!r}, which is not installed",
+                f"install {error.name}, then try again",
             ) from error
         near = nearest(name, (path.stem for path in Path.cwd().glob("*.py")))
-        known = f"did you mean {near}:forge?" if near else f"run the command in the folder that holds {name.partition('.')[0]}.py"
+        known = (
+            f"did you mean {near}:forge?"
+            if near
+            else f"run the command in the folder that holds {name.partition('.')[0]}.py"
+        )
         raise CommandError(f"there is no module {name!r} ({reference})", known) from None
     except TaskForgeError:
         raise
     except Exception as error:
         raise CommandError(
-            f"{name} cannot be imported: {type(error).__name__}: {error}", f"see why with `python -c 'import {name}'`"
+            f"{name} cannot be imported: {type(error).__name__}: {error}",
+            f"see why with `python -c 'import {name}'`",
         ) from error
 
 
@@ -62,6 +71,9 @@ def _pick(module: Any, attribute: str, reference: str) -> "TaskForge":
     if isinstance(found, TaskForge):
         return found
     if not known:
-        raise CommandError(f"{module.__name__} holds no TaskForge object", 'make one there: forge = TaskForge("sqlite:///jobs.db")')
+        raise CommandError(
+            f"{module.__name__} holds no TaskForge object",
+            'make one there: forge = TaskForge("sqlite:///jobs.db")',
+        )
     choices = " or ".join(f"{module.__name__}:{name}" for name in known)
     raise CommandError(f"{reference!r} names no TaskForge object", f"use {choices}")

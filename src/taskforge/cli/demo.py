@@ -1,4 +1,5 @@
-"""The demo that `taskforge up` runs when it is given no app: one job type of each kind, and a gentle stream of jobs."""
+"""The demo that `taskforge up` runs when it is given no app: one job type of each kind, and a
+gentle stream of jobs."""
 
 import asyncio
 import hashlib
@@ -13,7 +14,12 @@ logger = logging.getLogger("demo")
 forge = TaskForge(grace_seconds=8.0)
 forge.queue("emails", description="quick ones", priority=5)
 forge.queue("reports", description="slow ones, with progress", max_concurrent_jobs=3)
-forge.queue("payments", description="dead-lettered when exhausted", dead_letter_queue="payments-dead", retry_delay_seconds=2)
+forge.queue(
+    "payments",
+    description="dead-lettered when exhausted",
+    dead_letter_queue="payments-dead",
+    retry_delay_seconds=2,
+)
 forge.queue("payments-dead", description="what could not be paid")
 forge.queue("crm", description="40 jobs a minute, no more", rate_limit=40, rate_limit_burst=2)
 

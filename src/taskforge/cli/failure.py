@@ -1,5 +1,5 @@
-"""How a command fails: one line on standard error that ends with a next step, status 2, and under --json a document that says the
-same."""
+"""How a command fails: one line on standard error that ends with a next step, status 2, and under
+--json a document that says the same."""
 
 import errno
 import json
@@ -7,8 +7,8 @@ import os
 import sys
 
 from cyclopts import CycloptsError
-from rich.console import Console
 
+from taskforge.cli.ui.screen import error_console, print_json
 from taskforge.domain.errors import (
     Conflict,
     Gone,
@@ -27,7 +27,11 @@ INTERRUPTED = 130
 OUTPUT_FAILED = 1
 JOB_FAILED = 1  # the command did what it should; the job it waited for did not
 _WRITING_FAILED = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
-_LISTS = {"queue": "taskforge queues list", "worker": "taskforge workers list", "job": "taskforge jobs list"}
+_LISTS = {
+    "queue": "taskforge queues list",
+    "worker": "taskforge workers list",
+    "job": "taskforge jobs list",
+}
 
 
 class CommandError(TaskForgeError):
@@ -43,9 +47,11 @@ class Interrupted(TaskForgeError):
 
 
 def report(error: Exception) -> int:
-    """Tell the user and return the exit status. What no one foresaw is raised again: its traceback is the best report."""
+    """Tell the user and return the exit status. What no one foresaw is raised again: its traceback
+    is the best report."""
     if isinstance(error, BrokenPipeError):
-        # Whoever read our output has gone (`| head`); Python would complain when it closes the pipe.
+        # Whoever read our output has gone (`| head`); Python would complain when it closes the
+        # pipe.
         _forget_output()
         return 0
     if isinstance(error, OSError) and error.filename is None and error.errno in _WRITING_FAILED:
@@ -57,21 +63,22 @@ def report(error: Exception) -> int:
     message = _first_words(error)
     next_step = next_step_of(error)
     if "--json" in sys.argv:
-        print(json.dumps({"error": {"kind": type(error).__name__, "message": message, "next_step": next_step}}))
+        told = {"kind": type(error).__name__, "message": message, "next_step": next_step}
+        print_json(json.dumps({"error": told}))
     if isinstance(error, Interrupted):
-        Console(stderr=True).print(message, style="yellow")
+        error_console().print(message, style="yellow")
         return INTERRUPTED
     _tell(message, next_step)
     return FAILED
 
 
 def _tell(message: str, next_step: str) -> None:
-    console = Console(stderr=True, soft_wrap=True, highlight=False)
-    console.print("[bold red]error[/]", end=" ")
-    console.print(message, markup=False)
+    console = error_console(soft_wrap=True)
+    console.print("error", style="bold red", end=" ")
+    console.print(message)
     if next_step:
-        console.print("[cyan]next[/] ", end=" ")
-        console.print(next_step, markup=False)
+        console.print("next ", style="cyan", end=" ")
+        console.print(next_step)
 
 
 def _forget_output() -> None:
@@ -95,9 +102,14 @@ def next_step_of(error: Exception) -> str:
             return error.next_step
         case NotFound():
             if error.nearest:
-                return f"use {error.nearest!r}, or see `{_LISTS.get(error.kind, 'taskforge --help')}`"
+                return (
+                    f"use {error.nearest!r}, or see `{_LISTS.get(error.kind, 'taskforge --help')}`"
+                )
             if error.kind == "queue":
-                return f"create it with `taskforge queues create {error.name}`, or see `taskforge queues list`"
+                return (
+                    f"create it with `taskforge queues create {error.name}`, or see `taskforge "
+                    f"queues list`"
+                )
             return f"see `{_LISTS.get(error.kind, 'taskforge --help')}`"
         case QueuePaused():
             return f"run `taskforge queues resume {error.queue}`"
@@ -111,7 +123,9 @@ def next_step_of(error: Exception) -> str:
             return "report it, with what the log says above"
         case StoreUnsuitable():
             step = (
-                "do that and try again" if "run `" in str(error) else "install the release that fits it, or name another with --url"
+                "do that and try again"
+                if "run `" in str(error)
+                else "install the release that fits it, or name another with --url"
             )
             return f"{step}; `taskforge config check` shows which store is meant"
         case Unauthenticated():
@@ -119,11 +133,17 @@ def next_step_of(error: Exception) -> str:
         case Forbidden():
             return "use a key that has this permission (TASKFORGE_TOKEN)"
         case StoreUnavailable():
-            return "check that the store is up and its URL right (`taskforge config check --connect`), then try again"
+            return (
+                "check that the store is up and its URL right (`taskforge config check "
+                "--connect`), then try again"
+            )
         case Invalid():
             return error.expected
         case Conflict():
-            return "look at how it stands now (`taskforge jobs show`, `taskforge queues list`) and try again"
+            return (
+                "look at how it stands now (`taskforge jobs show`, `taskforge queues list`) "
+                "and try again"
+            )
         case CycloptsError():
             command = " ".join(word for word in (error.command_chain or ()) if word)
             return f"see `taskforge {command + ' ' if command else ''}--help`"

@@ -12,7 +12,11 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w|)")
 def seconds(field: str, text: str) -> float:
     found = _DURATION.fullmatch(text.strip().lower())
     if found is None:
-        raise Invalid(field, f"is {text!r}", "use a number of seconds, or one with a unit such as 90s, 15m, 2h or 3d")
+        raise Invalid(
+            field,
+            f"is {text!r}",
+            "use a number of seconds, or one with a unit such as 90s, 15m, 2h or 3d",
+        )
     return float(found[1]) * _UNITS[found[2]]
 
 
@@ -21,7 +25,11 @@ def instant(field: str, text: str) -> datetime:
     try:
         return datetime.fromisoformat(text.strip()).astimezone()
     except ValueError:
-        raise Invalid(field, f"is {text!r}", "use a date and time such as 2026-05-01T09:30 or 2026-05-01T09:30+02:00") from None
+        raise Invalid(
+            field,
+            f"is {text!r}",
+            "use a date and time such as 2026-05-01T09:30 or 2026-05-01T09:30+02:00",
+        ) from None
 
 
 def ago(field: str, text: str) -> datetime:
@@ -31,4 +39,8 @@ def ago(field: str, text: str) -> datetime:
     try:
         return instant(field, text)
     except Invalid:
-        raise Invalid(field, f"is {text!r}", "use how long ago (15m, 2h, 3d) or a date and time (2026-05-01T09:30)") from None
+        raise Invalid(
+            field,
+            f"is {text!r}",
+            "use how long ago (15m, 2h, 3d) or a date and time (2026-05-01T09:30)",
+        ) from None

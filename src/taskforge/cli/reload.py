@@ -1,4 +1,5 @@
-"""Development: runs a command in a child process and starts it anew whenever a Python file of the app changes."""
+"""Development: runs a command in a child process and starts it anew whenever a Python file of the
+app changes."""
 
 import importlib.util
 import os
@@ -9,11 +10,10 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rich.console import Console
-
 from taskforge.cli.application import check_module
 from taskforge.cli.failure import CommandError
-from taskforge.worker.parent import heard
+from taskforge.cli.ui.screen import error_console, styled
+from taskforge.worker.processes.process_watch import heard
 
 LOOK_SECONDS = 0.4
 _OF_THE_TERMINAL = (signal.SIGINT, signal.SIGHUP)
@@ -28,26 +28,32 @@ def folder_of(reference: str) -> Path:
         sys.path.insert(0, str(Path.cwd()))
     found = importlib.util.find_spec(top)
     if found is None:
-        raise CommandError(f"there is no module {top!r} ({reference})", f"run the command in the folder that holds {top}.py")
+        raise CommandError(
+            f"there is no module {top!r} ({reference})",
+            f"run the command in the folder that holds {top}.py",
+        )
     if found.submodule_search_locations:
         return Path(next(iter(found.submodule_search_locations)))
     return Path(found.origin or ".").parent
 
 
-def reload_on_change(command: Sequence[str], folder: Path, *, seconds: float | None, grace: float) -> int:
-    """Until interrupted. Signals are passed on, so the child ignores what a terminal sends to both."""
+def reload_on_change(
+    command: Sequence[str], folder: Path, *, seconds: float | None, grace: float
+) -> int:
+    """Until interrupted. Signals are passed on, so the child ignores what a terminal sends to
+    both."""
     told: list[int] = []
     for number in heard():
         signal.signal(number, lambda number, _: told.append(number))
     until = None if seconds is None else time.monotonic() + seconds
-    say = Console(stderr=True, highlight=False).print
+    say = error_console().print
     while True:
         seen = times(folder)
         child = subprocess.Popen(command, preexec_fn=_ignore_the_terminal)  # noqa: PLW1509 - there is one thread
         changed = _watch(child, folder, seen, told, until)
         if changed is None:
             return _end(child, told, grace)
-        say(f"[cyan]{changed.relative_to(folder)} changed[/], starting anew")
+        say(styled("[cyan]{file} changed[/], starting anew", file=changed.relative_to(folder)))
         _end(child, [signal.SIGTERM], grace)
 
 
@@ -57,7 +63,11 @@ def _ignore_the_terminal() -> None:
 
 
 def _watch(
-    child: subprocess.Popen[bytes], folder: Path, seen: dict[Path, int], told: list[int], until: float | None
+    child: subprocess.Popen[bytes],
+    folder: Path,
+    seen: dict[Path, int],
+    told: list[int],
+    until: float | None,
 ) -> Path | None:
     """The file that changed; None when it is time to stop."""
     crashed = False
@@ -68,7 +78,13 @@ def _watch(
             return None
         if status is not None and not crashed:
             crashed = True
-            Console(stderr=True, highlight=False).print(f"[red]ended with status {status}[/]; waiting for a change in {folder}")
+            error_console().print(
+                styled(
+                    "[red]ended with status {status}[/]; waiting for a change in {folder}",
+                    status=status,
+                    folder=folder,
+                )
+            )
         now = times(folder)
         for path in now.keys() | seen.keys():
             if now.get(path) != seen.get(path):
@@ -98,7 +114,9 @@ def times(folder: Path) -> dict[Path, int]:
 
 def _times(folder: Path) -> Iterator[tuple[Path, int]]:
     for place, folders, files in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith(".") and name not in _PASSED_OVER]
+        folders[:] = [
+            name for name in folders if not name.startswith(".") and name not in _PASSED_OVER
+        ]
         for name in files:
             if name.endswith(".py"):
                 path = Path(place, name)

@@ -1,4 +1,5 @@
-"""Which jobs a command is about: the filters that listing, following, cancelling and retrying share."""
+"""Which jobs a command is about: the filters that listing, following, cancelling and retrying
+share."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -10,16 +11,19 @@ from taskforge.cli.store import find_queue
 from taskforge.domain.errors import Invalid, nearest
 from taskforge.domain.job import JobStatus
 from taskforge.domain.query import JobFilter
-from taskforge.storage.engine import Engine
+from taskforge.ports.engine import AnyEngine
 
 
 def listed(flag: str, text: str | None, example: str) -> tuple[str, ...] | None:
-    """A list with commas. An empty one is an unset variable of some script, not a wish for everything."""
+    """A list with commas. An empty one is an unset variable of some script, not a wish for
+    everything."""
     if text is None:
         return None
     found = tuple(part.strip() for part in text.split(",") if part.strip())
     if not found:
-        raise Invalid(flag, "is empty", f"give it a value, such as {flag} {example}, or leave it out")
+        raise Invalid(
+            flag, "is empty", f"give it a value, such as {flag} {example}, or leave it out"
+        )
     return found
 
 
@@ -27,10 +31,15 @@ def listed(flag: str, text: str | None, example: str) -> tuple[str, ...] | None:
 @dataclass(frozen=True)
 class Selection:
     queue: Annotated[str | None, Parameter(help="Jobs of this queue: name or id.")] = None
-    status: Annotated[tuple[str, ...], Parameter(help="Jobs with this status: one, several or a list with commas.")] = ()
+    status: Annotated[
+        tuple[str, ...],
+        Parameter(help="Jobs with this status: one, several or a list with commas."),
+    ] = ()
     type_: Annotated[str | None, Parameter(name="--type", help="Jobs of this type.")] = None
     tag: Annotated[str | None, Parameter(help="Jobs with this tag.")] = None
-    since: Annotated[str | None, Parameter(help="Jobs enqueued since: 15m, 2h, 3d, or a date and time.")] = None
+    since: Annotated[
+        str | None, Parameter(help="Jobs enqueued since: 15m, 2h, 3d, or a date and time.")
+    ] = None
 
     @property
     def is_empty(self) -> bool:
@@ -48,9 +57,11 @@ class Selection:
             listed(flag, given, example)
 
     def statuses(self) -> tuple[JobStatus, ...]:
-        return tuple(_status(name) for text in self.status for name in text.split(",") if name.strip())
+        return tuple(
+            _status(name) for text in self.status for name in text.split(",") if name.strip()
+        )
 
-    async def filter(self, engine: Engine, *, default: tuple[JobStatus, ...] = ()) -> JobFilter:
+    async def filter(self, engine: AnyEngine, *, default: tuple[JobStatus, ...] = ()) -> JobFilter:
         """What to ask the engine for; `default` are the statuses meant when none is named."""
         self.check()
         return JobFilter(
@@ -70,5 +81,9 @@ def _status(text: str) -> JobStatus:
     known = [status.value for status in JobStatus]
     if name not in known:
         near = nearest(name, known)
-        raise Invalid("--status", f"is {text!r}", f"did you mean {near!r}?" if near else "use one of " + ", ".join(known))
+        raise Invalid(
+            "--status",
+            f"is {text!r}",
+            f"did you mean {near!r}?" if near else "use one of " + ", ".join(known),
+        )
     return JobStatus(name)

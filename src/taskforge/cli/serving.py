@@ -1,18 +1,17 @@
 """The REST API beside a worker, or alone."""
 
-import asyncio
-import contextlib
 import logging
 from collections.abc import Callable
 
 import msgspec
 
 from taskforge.domain.errors import StoreUnsuitable
+from taskforge.ports.engine import AnyEngine
 from taskforge.settings import Settings
-from taskforge.storage.engine import Engine
 from taskforge.wiring import Made, make_server
 
 logger = logging.getLogger("taskforge.cli")
+_WAYS = ("log in", "API key")
 
 
 class Serving(msgspec.Struct, frozen=True):
@@ -22,33 +21,29 @@ class Serving(msgspec.Struct, frozen=True):
     address: str
     credentials: tuple[str, str] | None
 
+    @property
+    def ways_in(self) -> tuple[tuple[str, str], ...]:
+        return () if self.credentials is None else tuple(zip(_WAYS, self.credentials, strict=True))
+
     def lines(self) -> list[str]:
         """What to tell: the address, and once the credentials."""
         told = [f"API on {self.address}/api/v1, described at {self.address}/api/v1/docs"]
         if self.credentials is not None:
-            link, key = self.credentials
-            told += ["first start: these are shown once, and never again", f"  log in    {link}", f"  API key   {key}"]
+            told.append("first start: these are shown once, and never again")
+            told += [f"  {name:<9} {value}" for name, value in self.ways_in]
         return told
 
-    async def run(self) -> None:
-        """Until stopped or cancelled; requests that are under way end first."""
-        running = asyncio.create_task(self.made.server.run())
-        try:
-            await asyncio.shield(running)
-        finally:
-            self.made.server.stop()
-            with contextlib.suppress(asyncio.CancelledError):
-                await running
 
-
-async def prepare(engine: Engine, settings: Settings, *, or_any: bool) -> Serving:
+async def prepare(engine: AnyEngine, settings: Settings, *, or_any: bool) -> Serving:
     """Take the port, and make on the first start what whoever runs it needs to get in."""
     made = await make_server(engine, settings)
     address = made.server.bind(or_any=or_any)
     return Serving(made, address, await made.first_credentials(address))
 
 
-async def beside(engine: Engine, settings: Settings, tell: Callable[[str], None]) -> Serving | None:
+async def beside(
+    engine: AnyEngine, settings: Settings, tell: Callable[[str], None]
+) -> Serving | None:
     """For `up`: the API is welcome there, but nothing fails for want of it."""
     try:
         serving = await prepare(engine, settings, or_any=True)

@@ -1,4 +1,5 @@
-"""What --json prints: the shapes that scripts rely on. docs/reference/cli.md lists them; a field is added, never renamed."""
+"""What --json prints: the shapes that scripts rely on. docs/reference/cli.md lists them; a field is
+added, never renamed."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -11,7 +12,7 @@ from taskforge.domain.changes import Changed
 from taskforge.domain.execution import Execution
 from taskforge.domain.job import Job, Refused
 from taskforge.domain.log import Line
-from taskforge.domain.query import QueueStats
+from taskforge.domain.query import WHOLE, Page, QueueStats
 from taskforge.domain.queue import Queue
 from taskforge.domain.worker import Worker
 
@@ -24,8 +25,17 @@ def job(found: Job) -> Shape:
     return shape
 
 
+def listed_job(found: Job, page: Page) -> Shape:
+    """Without what was not asked for."""
+    left_out = WHOLE - page.include
+    return {name: value for name, value in job(found).items() if name not in left_out}
+
+
 def execution(found: Execution) -> Shape:
-    return msgspec.structs.asdict(found) | {"duration_ms": found.duration_ms, "updated_at": found.updated_at}
+    return msgspec.structs.asdict(found) | {
+        "duration_ms": found.duration_ms,
+        "updated_at": found.updated_at,
+    }
 
 
 def line(found: Line, attempts: Mapping[UUID, int]) -> Shape:
@@ -58,8 +68,20 @@ def worker(found: Worker) -> Shape:
 
 def answer(identifier: UUID, found: Changed | Refused) -> Shape:
     if isinstance(found, Refused):
-        return {"id": identifier, "changed": False, "status": None, "note": None, "error": str(found.error)}
-    return {"id": identifier, "changed": True, "status": found.status, "note": found.note, "error": None}
+        return {
+            "id": identifier,
+            "changed": False,
+            "status": None,
+            "note": None,
+            "error": str(found.error),
+        }
+    return {
+        "id": identifier,
+        "changed": True,
+        "status": found.status,
+        "note": found.note,
+        "error": None,
+    }
 
 
 def change_of_status(found: Job, before: str | None, at: datetime) -> Shape:

@@ -14,13 +14,13 @@ from uuid import UUID
 from cyclopts import Parameter
 
 from taskforge.cli.failure import CommandError
-from taskforge.cli.terminal import patience
+from taskforge.cli.ui.terminal import patience
 from taskforge.domain.errors import Invalid, NotFound, StoreUnavailable, nearest
 from taskforge.domain.ids import is_job_id
 from taskforge.domain.queue import Queue
 from taskforge.domain.worker import Worker
+from taskforge.ports.engine import AnyEngine
 from taskforge.settings import Settings
-from taskforge.storage.engine import Engine
 from taskforge.wiring import make_engine, sqlite_path
 
 _SQLITE = b"SQLite format 3\0"
@@ -29,10 +29,13 @@ Url = Annotated[
     str | None,
     Parameter(
         name="--url",
-        help="sqlite:///file.db, postgresql://user@host/database or https://server; else TASKFORGE_URL or taskforge.toml.",
+        help="sqlite:///file.db, postgresql://user@host/database or https://server; else "
+        "TASKFORGE_URL or taskforge.toml.",
     ),
 ]
-Schema = Annotated[str | None, Parameter(name="--schema", help="The PostgreSQL schema that holds the tables.")]
+Schema = Annotated[
+    str | None, Parameter(name="--schema", help="The PostgreSQL schema that holds the tables.")
+]
 
 
 @Parameter(name="*")
@@ -53,8 +56,9 @@ STORE = Store()
 
 
 @asynccontextmanager
-async def opened(store: Store) -> AsyncIterator[Engine]:
-    """The engine of a store that is there already: a mistyped URL must not leave an empty file behind."""
+async def opened(store: Store) -> AsyncIterator[AnyEngine]:
+    """The engine of a store that is there already: a mistyped URL must not leave an empty file
+    behind."""
     settings = store.settings
     if settings.url.startswith("sqlite:"):
         path = sqlite_path(settings.url)
@@ -97,13 +101,20 @@ def explained(url: str) -> Iterator[None]:
 
 def problem_with(path: Path) -> CommandError | None:
     if path.is_dir():
-        return CommandError(f"{path} is a folder", f"name a file in it: --url sqlite:///{quote(str(path / 'taskforge.db'))}")
+        return CommandError(
+            f"{path} is a folder",
+            f"name a file in it: --url sqlite:///{quote(str(path / 'taskforge.db'))}",
+        )
     if not path.parent.is_dir():
         return CommandError(
-            f"there is no folder {path.parent}", f"make it with `mkdir -p {path.parent}`, or name another with --url"
+            f"there is no folder {path.parent}",
+            f"make it with `mkdir -p {path.parent}`, or name another with --url",
         )
     if path.exists() and not os.access(path, os.R_OK | os.W_OK):
-        return CommandError(f"{path} cannot be read and written by this user", "change its permissions, or name another with --url")
+        return CommandError(
+            f"{path} cannot be read and written by this user",
+            "change its permissions, or name another with --url",
+        )
     if not os.access(path.parent, os.W_OK | os.X_OK):
         needs = "SQLite needs to write beside its file"
         return CommandError(
@@ -111,7 +122,9 @@ def problem_with(path: Path) -> CommandError | None:
             f"{needs}: change the permissions of the folder, or name another with --url",
         )
     if path.exists() and not _looks_like_sqlite(path):
-        return CommandError(f"{path} is not a SQLite file", "name another with --url or TASKFORGE_URL")
+        return CommandError(
+            f"{path} is not a SQLite file", "name another with --url or TASKFORGE_URL"
+        )
     return None
 
 
@@ -123,9 +136,15 @@ def _looks_like_sqlite(path: Path) -> bool:
 def _other_stores(path: Path, flag: str | None) -> str:
     known = sorted(one.name for one in path.parent.glob("*.db")) if path.parent.is_dir() else []
     found = nearest(path.name, known) or (known[0] if len(known) == 1 else None)
-    near = f"did you mean --url sqlite:///{quote(str(path.parent / found))}? Otherwise " if found else ""
+    near = (
+        f"did you mean --url sqlite:///{quote(str(path.parent / found))}? Otherwise "
+        if found
+        else ""
+    )
     same = "" if flag is None else f" --url {shlex.quote(flag)}"
-    return f"{near}make it with `taskforge migrate{same}`, or name another with --url or TASKFORGE_URL"
+    return (
+        f"{near}make it with `taskforge migrate{same}`, or name another with --url or TASKFORGE_URL"
+    )
 
 
 def masked(url: str) -> str:
@@ -138,13 +157,16 @@ def masked(url: str) -> str:
     query = parts.query
     if "password" in query.lower():
         pairs = parse_qsl(query, keep_blank_values=True)
-        query = urlencode([(name, "***" if "password" in name.lower() else value) for name, value in pairs], safe="*/")
+        query = urlencode(
+            [(name, "***" if "password" in name.lower() else value) for name, value in pairs],
+            safe="*/",
+        )
     if not place and not parts.scheme.startswith("postgres"):
         return url  # urlunsplit would drop the empty place of sqlite:///file.db
     return urlunsplit(parts._replace(netloc=place, query=query))
 
 
-async def find_queue(engine: Engine, name: str) -> Queue:
+async def find_queue(engine: AnyEngine, name: str) -> Queue:
     """By name or id; a name wins, should one look like an id."""
     queues = await engine.queues([engine.home])
     for queue in sorted(queues, key=lambda queue: queue.name != name):
@@ -153,7 +175,7 @@ async def find_queue(engine: Engine, name: str) -> Queue:
     raise NotFound("queue", name, nearest=nearest(name, (queue.name for queue in queues)))
 
 
-async def find_worker(engine: Engine, name: str) -> Worker:
+async def find_worker(engine: AnyEngine, name: str) -> Worker:
     """By name, id or incarnation."""
     workers = await engine.workers([engine.home])
     for worker in sorted(workers, key=lambda worker: worker.name != name):

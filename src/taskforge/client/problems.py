@@ -1,4 +1,5 @@
-"""From problem documents back to the errors that an engine in this process raises, so that code which catches those works here."""
+"""From problem documents back to the errors that an engine in this process raises, so that code
+which catches those works here."""
 
 import re
 from collections.abc import Mapping
@@ -30,27 +31,28 @@ RETRY_SECONDS = 1.0
 
 
 class AnswerLost(StoreUnavailable):
-    """Whether the server did what was asked is not known: the connection broke, or the answer says nothing of it."""
+    """Whether the server did what was asked is not known: the connection broke, or the answer says
+    nothing of it."""
 
 
 class ServerFault(AnswerLost):
     """The server failed at this request; it may fail at it again."""
 
 
-class Fault(msgspec.Struct, frozen=True):
+class WireFault(msgspec.Struct, frozen=True):
     pointer: str
     detail: str
     expected: str | None = None
 
 
-class Problem(msgspec.Struct, frozen=True, kw_only=True):
+class WireProblem(msgspec.Struct, frozen=True, kw_only=True):
     type: str = ""
     detail: str = ""
-    errors: list[Fault] = []
+    errors: list[WireFault] = []
     context: dict[str, Any] = {}
 
 
-_problem = msgspec.json.Decoder(Problem)
+_problem = msgspec.json.Decoder(WireProblem)
 
 
 def error_of(status: int, headers: Mapping[str, str], body: bytes) -> TaskForgeError:
@@ -59,20 +61,26 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> TaskForgeE
     try:
         problem = _problem.decode(body)
     except msgspec.MsgspecError:
-        problem = Problem()
+        problem = WireProblem()
     if problem.type.startswith(PREFIX):
         return error_in(problem, status, retry_after)
     # Something between us and the server answered, or it is no server of ours.
     if status == 408 or status >= 500:
-        return AnswerLost(f"the server cannot be reached (status {status})", retry_after=retry_after)
+        return AnswerLost(
+            f"the server cannot be reached (status {status})", retry_after=retry_after
+        )
     if status == 429:
         return Throttled(retry_after)
     if status in (301, 302, 307, 308) and "location" in headers:
-        return StoreUnsuitable(f"the server is at {headers['location'].partition('/api/')[0]}; use that as the URL")
+        return StoreUnsuitable(
+            f"the server is at {headers['location'].partition('/api/')[0]}; use that as the URL"
+        )
     return StoreUnsuitable(f"the URL does not answer like a TaskForge server (status {status})")
 
 
-def error_in(problem: Problem, status: int, retry_after: float = RETRY_SECONDS) -> TaskForgeError:
+def error_in(
+    problem: WireProblem, status: int, retry_after: float = RETRY_SECONDS
+) -> TaskForgeError:
     """The error behind a problem document; also behind one job's in the answer to many."""
     context, detail = problem.context, problem.detail
     match problem.type.removeprefix(PREFIX):
@@ -82,8 +90,13 @@ def error_in(problem: Problem, status: int, retry_after: float = RETRY_SECONDS) 
             return Invalid("request", detail, "send less at a time")
         case "not-found":
             if "kind" not in context:
-                return StoreUnsuitable(f"the server does not know this request ({detail}); is it older than this client?")
-            return NotFound(str(context["kind"]), str(context.get("name", "")), nearest=context.get("nearest"))
+                return StoreUnsuitable(
+                    f"the server does not know this request ({detail}); is it older than "
+                    f"this client?"
+                )
+            return NotFound(
+                str(context["kind"]), str(context.get("name", "")), nearest=context.get("nearest")
+            )
         case "gone" if "job" in context:
             return Gone(UUID(context["job"]))
         case "gone":
@@ -98,7 +111,7 @@ def error_in(problem: Problem, status: int, retry_after: float = RETRY_SECONDS) 
             return LeaseLost(detail)
         case "stale":
             return Stale(detail)
-        case "conflict" | "key-taken" | "queue-paused":
+        case "conflict" | "ceiling" | "key-taken" | "queue-paused":
             return Conflict(detail)
         case "unauthenticated":
             return Unauthenticated(detail)
@@ -126,10 +139,12 @@ def _unserved(kind: str, detail: str, status: int, retry_after: float) -> TaskFo
         case _ if status >= 500:
             return ServerFault(f"the server failed: {detail}", retry_after=retry_after)
         case _:
-            return StoreUnsuitable(f"the server cannot serve this request ({detail}); is it older than this client?")
+            return StoreUnsuitable(
+                f"the server cannot serve this request ({detail}); is it older than this client?"
+            )
 
 
-def _invalid(problem: Problem) -> Invalid:
+def _invalid(problem: WireProblem) -> Invalid:
     if not problem.errors:
         return Invalid("request", problem.detail, "see the API document")
     first = problem.errors[0]
@@ -138,6 +153,8 @@ def _invalid(problem: Problem) -> Invalid:
 
 def _field(pointer: str) -> str:
     """`#/settings/tags/0` as `settings.tags[0]`."""
+    if pointer == "#":
+        return "body"
     return re.sub(r"\.(\d+)(?=\.|$)", r"[\1]", pointer.removeprefix("#/").replace("/", "."))
 
 

@@ -1,17 +1,18 @@
-"""An engine on a server elsewhere. Which project it is for, the token decides; upkeep is the server's own."""
+"""An engine on a server elsewhere. Which project it is for, the token decides; the upkeep is the
+server's own."""
 
 import asyncio
 import contextlib
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 from uuid import UUID
 
 import msgspec
 
 from taskforge.client import jobs as about_jobs
-from taskforge.client import places, protocol, requests
+from taskforge.client import queues, requests, worker_protocol
 from taskforge.client.requests import Request
 from taskforge.client.transport import Transport, options_for
 from taskforge.domain.access import Forbidden, Throttled
@@ -19,12 +20,19 @@ from taskforge.domain.assignment import Assignment, AssignmentChange, Unassign
 from taskforge.domain.audit import Note
 from taskforge.domain.changes import Changed, JobChange
 from taskforge.domain.errors import Conflict, Gone, Invalid, NotFound, StoreUnavailable
-from taskforge.domain.execution import Beat, Execution
+from taskforge.domain.execution import Execution
 from taskforge.domain.explanation import Explanation
-from taskforge.domain.job import Claimed, Inserted, Job, NewJob, Refused
-from taskforge.domain.log import Level, Line, NewLine
-from taskforge.domain.outcome import Finish, Lost
-from taskforge.domain.query import MOST_IDS, Events, JobFilter, Page, QueueStats, WorkerTotals
+from taskforge.domain.job import Inserted, Job, NewJob, Refused
+from taskforge.domain.job_page import next_cursor
+from taskforge.domain.log import Level, Line
+from taskforge.domain.query import (
+    MOST_IDS,
+    JobFilter,
+    Page,
+    QueueStats,
+    WorkerTotals,
+    cursor_at,
+)
 from taskforge.domain.queue import DeleteQueue, Queue, QueueChange
 from taskforge.domain.tenancy import QuotaExceeded
 from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, Worker, WorkerChange
@@ -34,12 +42,9 @@ T = TypeVar("T")
 AT_ONCE = 10  # requests beside each other where the server has none for many
 
 
-class NothingPruned(msgspec.Struct, frozen=True):
-    jobs: int = 0
-    more: bool = False
-
-
 class RemoteEngine:
+    """Implements `AnyEngine`: what a server answers. Work goes through the HTTP work source."""
+
     side_by_side = True
     home = 0  # the key decides
 
@@ -74,7 +79,8 @@ class RemoteEngine:
         return await self.transport.send(request)
 
     async def _send_patiently(self, request: Request[T]) -> T:
-        """For a lease keeper: to come back later is all that it can do about a server, or a proxy, that has had enough."""
+        """For a lease keeper: to come back later is all that it can do about a server, or a proxy,
+        that has had enough."""
         try:
             return await self._send(request)
         except (QuotaExceeded, Throttled) as error:
@@ -83,7 +89,8 @@ class RemoteEngine:
     # --- Enqueueing ---
 
     async def insert(self, project: int, jobs: Sequence[NewJob]) -> list[Inserted | Refused]:
-        """Every enqueue has an idempotency key, its own or one made here: a try after a lost answer cannot make a second job."""
+        """Every enqueue has an idempotency key, its own or one made here: a try after a lost answer
+        cannot make a second job."""
         if len(jobs) == 1:
             return [await self._insert_one(jobs[0])]
         answers: list[Inserted | Refused | None] = [None] * len(jobs)
@@ -93,7 +100,9 @@ class RemoteEngine:
             bodies = [about_jobs.body_of(jobs[index]) for index in group]
             for start, end in about_jobs.slices(bodies):
                 part = group[start:end]
-                request = about_jobs.insert_many([jobs[index] for index in part], bodies[start:end], _fresh_key())
+                request = about_jobs.insert_many(
+                    [jobs[index] for index in part], bodies[start:end], _fresh_key()
+                )
                 made = await self._send(request)
                 for index, answer in zip(part, made, strict=True):
                     answers[index] = answer
@@ -108,7 +117,11 @@ class RemoteEngine:
     # --- Steering and reading jobs ---
 
     async def change(
-        self, projects: Sequence[int], jobs: Sequence[UUID], change: JobChange, note: Note | None = None
+        self,
+        projects: Sequence[int],
+        jobs: Sequence[UUID],
+        change: JobChange,
+        note: Note | None = None,
     ) -> list[Changed | Refused]:
 
         async def one(job: UUID) -> Changed | Refused:
@@ -128,11 +141,34 @@ class RemoteEngine:
                 ]  # which also tells one that is gone from one that never was
             return []
         slices = [wanted[start : start + MOST_IDS] for start in range(0, len(wanted), MOST_IDS)]
-        answers = await _side_by_side(lambda some: self._send(about_jobs.get_jobs(some)), slices)
-        return [job for some, found in zip(slices, answers, strict=True) for job in found if job.id in some]
+        answers = await _side_by_side(self._get_some, slices)
+        return [
+            job
+            for some, found in zip(slices, answers, strict=True)
+            for job in found
+            if job.id in some
+        ]
+
+    async def _get_some(self, jobs: Sequence[UUID]) -> list[Job]:
+        """A page ends at some bytes: those behind its last job are asked for again."""
+        found, more = await self._send(about_jobs.get_jobs(jobs))
+        while more and found:
+            jobs = jobs[jobs.index(found[-1].id) + 1 :]
+            behind, more = await self._send(about_jobs.get_jobs(jobs))
+            found += behind
+        return found
 
     async def list_jobs(self, projects: Sequence[int], wanted: JobFilter, page: Page) -> list[Job]:
-        return await self._send(about_jobs.list_jobs(wanted, page))
+        found, more = await self._send(about_jobs.list_jobs(wanted, page))
+        # The server's page is full by the bytes of errors that the caller may not see: go on, so
+        # that whoever looks at the jobs alone sees where the list ends.
+        while more and found and next_cursor(found, page) is None:
+            rest = msgspec.structs.replace(
+                page, limit=page.limit - len(found), cursor=cursor_at(found[-1].id), offset=0
+            )
+            behind, more = await self._send(about_jobs.list_jobs(wanted, rest))
+            found += behind
+        return found
 
     async def explain(self, projects: Sequence[int], job: UUID) -> Explanation:
         return await self._send(about_jobs.explain(job))
@@ -140,7 +176,9 @@ class RemoteEngine:
     async def executions(self, projects: Sequence[int], job: UUID) -> list[Execution]:
         return await self._send(about_jobs.executions(job))
 
-    async def active_executions(self, projects: Sequence[int], *, timed_out: bool, limit: int) -> list[Execution]:
+    async def active_executions(
+        self, projects: Sequence[int], *, timed_out: bool, limit: int
+    ) -> list[Execution]:
         return await self._send(about_jobs.active_executions(timed_out=timed_out, limit=limit))
 
     async def logs(
@@ -155,113 +193,74 @@ class RemoteEngine:
         execution: UUID | None = None,
     ) -> list[Line]:
         path = f"/jobs/{job}/logs" if execution is None else f"/executions/{execution}/logs"
-        return await self._send(about_jobs.logs(path, least=least, after=after, limit=limit, offset=offset))
-
-    async def events(self, after: str | None, limit: int) -> Events:
-        raise Invalid("events()", "does not work over HTTP", "read the stream at /api/v1/events instead")
+        return await self._send(
+            about_jobs.logs(path, least=least, after=after, limit=limit, offset=offset)
+        )
 
     # --- Queues, workers, assignments ---
 
-    async def change_queue(self, project: int, change: QueueChange, note: Note | None = None) -> Queue:
+    async def change_queue(
+        self, project: int, change: QueueChange, note: Note | None = None
+    ) -> Queue:
         if not isinstance(change, DeleteQueue):
-            return await self._send(places.change_queue(change))
-        queue = await self._send(places.get_queue(change.queue))
-        await self._send(places.delete_queue(change))
+            return await self._send(queues.change_queue(change))
+        queue = await self._send(queues.get_queue(change.queue))
+        await self._send(queues.delete_queue(change))
         return msgspec.structs.replace(queue, deleted_at=await self.now())
 
     async def queues(self, projects: Sequence[int]) -> list[Queue]:
-        return await self._send(places.queues())
+        return await self._send(queues.queues())
 
     async def stats(self, projects: Sequence[int]) -> list[QueueStats]:
         try:
-            return await self._send(places.stats())
+            return await self._send(queues.stats())
         except Forbidden:
-            return await self._send(places.stats("/jobs/stats"))  # for those who may see jobs, and no queues
+            # for those who may see jobs, and no queues
+            return await self._send(queues.stats("/jobs/stats"))
 
-    async def update_worker(self, project: int, change: WorkerChange, note: Note | None = None) -> Worker:
-        *before, last = places.update_worker(change)
+    async def change_worker(
+        self, project: int, change: WorkerChange, note: Note | None = None
+    ) -> Worker:
+        *before, last = queues.change_worker(change)
         for request in before:
             await self._send(request)
         return await self._send(last)
 
     async def workers(self, projects: Sequence[int]) -> list[Worker]:
-        return await self._send(places.workers())
+        return await self._send(queues.workers())
 
     async def worker_totals(self, projects: Sequence[int]) -> list[WorkerTotals]:
         workers = dict.fromkeys(worker.id for worker in await self.workers(projects))
-        return await _side_by_side(lambda worker: self._send(places.worker_totals(worker)), workers)
+        return await _side_by_side(lambda worker: self._send(queues.worker_totals(worker)), workers)
 
-    async def change_assignment(self, project: int, change: AssignmentChange, note: Note | None = None) -> Assignment:
+    async def change_assignment(
+        self, project: int, change: AssignmentChange, note: Note | None = None
+    ) -> Assignment:
         if not isinstance(change, Unassign):
-            return await self._send(places.change_assignment(change))
-        assignment = await self._send(places.get_assignment(change.queue, change.worker))
-        await self._send(places.delete_assignment(change))
+            return await self._send(queues.change_assignment(change))
+        assignment = await self._send(queues.get_assignment(change.queue, change.worker))
+        await self._send(queues.delete_assignment(change))
         return assignment
 
     async def assignments(self, projects: Sequence[int]) -> list[Assignment]:
-        return await self._send(places.assignments())
+        return await self._send(queues.assignments())
 
-    # --- A worker's life. Its work goes through the HTTP work source ---
+    # --- A worker's life ---
 
     async def register(self, project: int, worker: NewWorker, lease_seconds: float) -> Registered:
-        return await self._send(protocol.register(worker, lease_seconds))
+        return await self._send(worker_protocol.register(worker, lease_seconds))
 
     async def renew(self, incarnation: UUID, lease_seconds: float, sample: Sample) -> Renewed:
-        return await self._send_patiently(protocol.heartbeat(incarnation, lease_seconds, sample))
+        return await self._send_patiently(
+            worker_protocol.heartbeat(incarnation, lease_seconds, sample)
+        )
 
-    async def deregister(
-        self,
-        incarnation: UUID,
-        note: Note | None = None,
-        expected_mark: str | None = None,
-        *,
-        died: bool = False,
-        projects: Sequence[int] | None = None,
-    ) -> None:
-        if expected_mark is not None:
-            raise Invalid("expected_mark", "does not work over HTTP", "leave it out")
-        await self._send_patiently(protocol.deregister(incarnation, died=died))
-
-    async def claim(self, claim: Any) -> list[Claimed]:
-        raise _not_here("claim")
-
-    async def finish(self, finishes: Sequence[Finish], *, lapsed: bool = False) -> list[Lost]:
-        raise _not_here("finish")
-
-    async def beat(self, beats: Sequence[Beat]) -> list[Lost]:
-        raise _not_here("beat")
-
-    async def log(self, lines: Sequence[NewLine]) -> list[Lost]:
-        raise _not_here("log")
-
-    def on_work(self, wake: Callable[[], None]) -> Callable[[], None]:
-        """The server wakes a worker by answering its claim."""
-        return lambda: None
-
-    # --- Upkeep: the server does it ---
-
-    async def stage(self, limit: int) -> int:
-        return 0
-
-    async def lapsed(self, limit: int, *, unless_within: float = 0.0, rhythm: float | None = None) -> list[Any]:
-        return []
-
-    async def expire(self, limit: int) -> int:
-        return 0
-
-    async def fold(self, limit: int) -> int:
-        return 0
-
-    async def prune(self, retention_days: float, limit: int) -> Any:
-        return NothingPruned()
+    async def deregister(self, incarnation: UUID, *, died: bool = False) -> None:
+        await self._send_patiently(worker_protocol.deregister(incarnation, died=died))
 
 
 def _fresh_key() -> str:
     return f"auto-{secrets.token_hex(16)}"
-
-
-def _not_here(verb: str) -> RuntimeError:
-    return RuntimeError(f"{verb}() is a worker's own business; over HTTP it goes through HttpSource")
 
 
 async def _side_by_side(one: Callable[[S], Awaitable[T]], items: Iterable[S]) -> list[T]:

@@ -1,5 +1,5 @@
-"""Requests as values, and what their answers mean. Nothing here is sent: the async and the sync transport do that, with one set of
-builders for both."""
+"""Requests as values, and what their answers mean. Nothing here is sent: the async and the sync
+transport do that, with one set of builders for both."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -29,7 +29,8 @@ class Request(Generic[T]):
     body: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     repeatable: bool = False  # doing it twice is the same as doing it once
-    repeats: int = REPEATS  # how often it is sent again before the caller hears that the server is away
+    # how often it is sent again before the caller hears that the server is away
+    repeats: int = REPEATS
     seconds: float = ANSWER_SECONDS  # how long the answer may take
     root: str = ROOT
 
@@ -44,9 +45,16 @@ def get(path: str, read: Callable[[bytes], T], **query: Any) -> Request[T]:
 
 
 def post(
-    path: str, read: Callable[[bytes], T], body: Any = None, *, repeatable: bool = False, headers: Mapping[str, str] | None = None
+    path: str,
+    read: Callable[[bytes], T],
+    body: Any = None,
+    *,
+    repeatable: bool = False,
+    headers: Mapping[str, str] | None = None,
 ) -> Request[T]:
-    encoded = body if isinstance(body, bytes) else b"{}" if body is None else msgspec.json.encode(body)
+    encoded = (
+        body if isinstance(body, bytes) else b"{}" if body is None else msgspec.json.encode(body)
+    )
     return Request("POST", path, read, body=encoded, repeatable=repeatable, headers=headers or {})
 
 
@@ -61,8 +69,12 @@ def now() -> Request[datetime]:
 
 def pairs(query: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """What is not None, as text; lists name a parameter more than once."""
-    lists = {name: value if isinstance(value, list | tuple) else [value] for name, value in query.items()}
-    return tuple((name, _text(one)) for name, values in lists.items() for one in values if one is not None)
+    lists = {
+        name: value if isinstance(value, list | tuple) else [value] for name, value in query.items()
+    }
+    return tuple(
+        (name, _text(one)) for name, values in lists.items() for one in values if one is not None
+    )
 
 
 def _text(value: Any) -> str:
@@ -90,17 +102,23 @@ def answer(request: Request[T], status: int, headers: Mapping[str, str], body: b
     try:
         return request.read(body)
     except msgspec.MsgspecError as error:
-        raise StoreUnsuitable(f"the URL does not answer like a TaskForge server ({error})") from None
+        raise StoreUnsuitable(
+            f"the URL does not answer like a TaskForge server ({error})"
+        ) from None
 
 
-def wait_before_repeat(request: Request[Any], sent: int, error: TaskForgeError, chance: float) -> float | None:
-    """How long to wait before sending it again after so many tries; None if the caller should hear of the error. What never left
-    can always be sent again; what may have been carried out only if twice is the same as once."""
+def wait_before_repeat(
+    request: Request[Any], sent: int, error: TaskForgeError, chance: float
+) -> float | None:
+    """How long to wait before sending it again after so many tries; None if the caller should hear
+    of the error. What never left can always be sent again; what may have been carried out only if
+    twice is the same as once."""
     if not isinstance(error, StoreUnavailable) or sent > request.repeats:
         return None
     if isinstance(error, AnswerLost) and not request.repeatable:
         return None
     growing = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2.0 ** (sent - 1))
-    # A server that says when to come back (a restart, a store that is away) is taken at its word, within reason.
+    # A server that says when to come back (a restart, a store that is away) is taken at its word,
+    # within reason.
     asked = min(error.asked_for, LONGEST_WAIT_SECONDS) if isinstance(error, AnswerLost) else 0.0
     return max(growing, asked) * (0.5 + chance / 2)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Self, TypeVar
 from uuid import UUID
 
-from taskforge.client import jobs, places
+from taskforge.client import jobs, queues
 from taskforge.client.requests import Request
 from taskforge.client.transport import SyncTransport, options_for
 from taskforge.domain.changes import Changed, JobChange
@@ -18,7 +18,8 @@ T = TypeVar("T")
 
 
 class SyncClient:
-    """`with SyncClient("https://jobs.example.com", token) as client: client.enqueue(new_job("mail", "send", {…}))`"""
+    """`with SyncClient("https://jobs.example.com", token) as client: client.enqueue(new_job("mail",
+    "send", {…}))`"""
 
     def __init__(self, url: str, token: str = "") -> None:
         self._transport = SyncTransport(options_for(url, token))
@@ -33,7 +34,7 @@ class SyncClient:
         self._transport.close()
 
     def send(self, request: Request[T]) -> T:
-        """Any request of `taskforge.client.jobs` and `taskforge.client.places`."""
+        """Any request of `taskforge.client.jobs` and `taskforge.client.queues`."""
         return self._transport.send(request)
 
     def explain(self, job: UUID) -> Explanation:
@@ -47,13 +48,13 @@ class SyncClient:
         return self.send(jobs.get_job(job))
 
     def list_jobs(self, wanted: JobFilter | None = None, page: Page | None = None) -> Sequence[Job]:
-        return self.send(jobs.list_jobs(wanted or JobFilter(), page or Page()))
+        return self.send(jobs.list_jobs(wanted or JobFilter(), page or Page()))[0]
 
     def change(self, job: UUID, verb: JobChange) -> Changed:
         return self.send(jobs.change(job, verb))
 
     def queues(self) -> Sequence[Queue]:
-        return self.send(places.queues())
+        return self.send(queues.queues())
 
     def stats(self) -> Sequence[QueueStats]:
-        return self.send(places.stats())
+        return self.send(queues.stats())

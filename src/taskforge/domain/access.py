@@ -33,7 +33,12 @@ class Role(enum.StrEnum):
     VIEWER = "viewer"
 
 
-_VIEWER = {Permission.QUEUE_READ, Permission.JOB_READ, Permission.WORKER_READ, Permission.PROJECT_READ}
+_VIEWER = {
+    Permission.QUEUE_READ,
+    Permission.JOB_READ,
+    Permission.WORKER_READ,
+    Permission.PROJECT_READ,
+}
 _OPERATOR = _VIEWER | {
     Permission.QUEUE_WRITE,
     Permission.JOB_WRITE,
@@ -84,10 +89,13 @@ def system(projects: Iterable[int] = ()) -> Principal:
 
 
 class Unauthenticated(TaskForgeError):
-    """Nobody we know: a missing, wrong, expired or revoked credential. From outside all of them look alike."""
+    """Nobody we know: a missing, wrong, expired or revoked credential. From outside all of them
+    look alike."""
 
     def __init__(
-        self, message: str = "this needs a valid credential: an API key or access token as `Authorization: Bearer …`"
+        self,
+        message: str = "this needs a valid credential: an API key or access token as "
+        "`Authorization: Bearer …`",
     ) -> None:
         super().__init__(message)
 
@@ -114,12 +122,18 @@ class Crowded(Throttled):
 
 def need(principal: Principal, permission: Permission) -> None:
     if permission not in principal.permissions:
-        raise Forbidden(f"this needs the permission {permission}, which {principal.label} does not have")
+        raise Forbidden(
+            f"this needs the permission {permission}, which {principal.label} does not have"
+        )
 
 
 def permissions_of(role: Role, organization: int) -> frozenset[Permission]:
     granted = ROLE_PERMISSIONS[role]
-    return granted | {Permission.PLATFORM} if role is Role.OWNER and organization == PLATFORM_ORGANIZATION else granted
+    return (
+        granted | {Permission.PLATFORM}
+        if role is Role.OWNER and organization == PLATFORM_ORGANIZATION
+        else granted
+    )
 
 
 def parse_role(value: Any, field: str = "role") -> Role:
@@ -133,15 +147,27 @@ def parse_permissions(
     values: Any, allowed: frozenset[Permission] = KEY_PERMISSIONS, field: str = "permissions"
 ) -> frozenset[Permission]:
     """A list of permissions, or of families such as `job:*`."""
-    if isinstance(values, str) or not isinstance(values, list | tuple | set | frozenset) or not values:
-        raise Invalid(field, "is not a list of permissions", "use a list such as ['job:read', 'job:write']")
+    if (
+        isinstance(values, str)
+        or not isinstance(values, list | tuple | set | frozenset)
+        or not values
+    ):
+        raise Invalid(
+            field, "is not a list of permissions", "use a list such as ['job:read', 'job:write']"
+        )
     found: set[Permission] = set()
     for place, value in enumerate(values):
         text = str(value)
-        matches = {one for one in allowed if one == text or (text.endswith(":*") and one.startswith(text[:-1]))}
+        matches = {
+            one
+            for one in allowed
+            if one == text or (text.endswith(":*") and one.startswith(text[:-1]))
+        }
         if not matches:
             near = nearest(text, [str(one) for one in allowed])
             hint = f"did you mean {near!r}?" if near else "use one of " + ", ".join(sorted(allowed))
-            raise Invalid(f"{field}[{place}]", f"{text!r} is not a permission that can be given here", hint)
+            raise Invalid(
+                f"{field}[{place}]", f"{text!r} is not a permission that can be given here", hint
+            )
         found |= matches
     return frozenset(found)

@@ -1,4 +1,5 @@
-"""Assignments: which workers serve a queue. One with active assignments is served by those alone, one without by everybody."""
+"""Assignments: which workers serve a queue. One with active assignments is served by those alone,
+one without by everybody."""
 
 from datetime import datetime
 from typing import assert_never
@@ -8,7 +9,7 @@ import msgspec
 
 from taskforge.domain import rules
 from taskforge.domain.errors import Conflict, Invalid, NotFound
-from taskforge.domain.marks import check_same, mark_of
+from taskforge.domain.versions import check_same, mark_of
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,7 +23,9 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def mark(self) -> str:
-        return mark_of(self.queue, self.worker, self.weight, self.is_active, self.created_at, self.updated_at)
+        return mark_of(
+            self.queue, self.worker, self.weight, self.is_active, self.created_at, self.updated_at
+        )
 
 
 class Assign(msgspec.Struct, frozen=True):
@@ -33,7 +36,8 @@ class Assign(msgspec.Struct, frozen=True):
 
 
 class Reassign(msgspec.Struct, frozen=True):
-    """Fields left at None stay as they are. `expected_mark` makes a stale change fail instead of overwriting."""
+    """Fields left at None stay as they are. `expected_mark` makes a stale change fail instead of
+    overwriting."""
 
     queue: UUID
     worker: UUID
@@ -63,17 +67,24 @@ def check_assignment(change: AssignmentChange) -> None:
 
 
 def plan_assignment(change: AssignmentChange, old: Assignment | None) -> tuple[int, bool] | None:
-    """The weight and the activity after the change, None when nothing is left; refused when it does not fit what is there."""
+    """The weight and the activity after the change, None when nothing is left; refused when it does
+    not fit what is there."""
     if isinstance(change, Assign):
         if old is not None:
-            raise Conflict(f"worker {change.worker} is already assigned to queue {change.queue}; change that assignment instead")
+            raise Conflict(
+                f"worker {change.worker} is already assigned to queue {change.queue}; change that "
+                f"assignment instead"
+            )
         return change.weight, change.is_active
     if old is None:
         raise NotFound("assignment", f"{change.queue} to {change.worker}")
     check_same("the assignment", change.expected_mark, old.mark)
     match change:
         case Reassign(weight=weight, is_active=is_active):
-            return old.weight if weight is None else weight, old.is_active if is_active is None else is_active
+            return (
+                old.weight if weight is None else weight,
+                old.is_active if is_active is None else is_active,
+            )
         case Unassign():
             return None
         case _:

@@ -1,4 +1,5 @@
-"""The audit log: who changed what, before and after, from where. Entries are sealed into a chain, so that tampering shows."""
+"""The audit log: who changed what, before and after, from where. `audit_chain` seals its entries,
+so that tampering shows."""
 
 import hashlib
 from collections.abc import Iterable
@@ -9,7 +10,8 @@ import msgspec
 
 
 class Note(msgspec.Struct, frozen=True):
-    """What the log must know of a request besides what it changes; whoever makes the change stores both in one transaction."""
+    """What the log must know of a request besides what it changes; whoever makes the change stores
+    both in one transaction."""
 
     actor: str  # user:ada@example.com, key:tf_3kd9…, system
     action: str  # queue.update, job.cancel, key.create
@@ -23,6 +25,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     at: datetime
     organization: int | None
+    organization_number: int | None  # counts the organization's own; what its members see
     project: int | None
     actor: str
     action: str
@@ -33,41 +36,17 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     request: str | None
 
 
-class Seal(msgspec.Struct, frozen=True, kw_only=True):
-    """Closes the entries behind the seal before it, up to and with (last_xact, last_number)."""
-
-    number: int
-    last_xact: int
-    last_number: int
-    entries: int
-    digest: bytes
-    hash: bytes
-    at: datetime
-    pruned: bool  # its entries are older than what is kept; the seal itself stays
-
-
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What a check of the whole chain found."""
-
-    intact: bool
-    seals: int
-    entries: int
-    problem: str | None
-    head: str | None  # the last seal's hash: kept elsewhere, it also shows a log that was replaced as a whole
-
-
-FIRST = b"\0" * 32
-
-
 def digest_of(entries: Iterable[AuditEntry]) -> bytes:
     total = hashlib.sha256()
     for entry in entries:
-        # The bytes of JSON columns are those that were stored; times as UTC, whatever the session's zone.
+        # The bytes of JSON columns are those that were stored; times as UTC, whatever the session's
+        # zone.
         fields: list[Any] = [
             entry.xact,
             entry.number,
             entry.at.astimezone(UTC).isoformat(timespec="microseconds"),
             entry.organization,
+            entry.organization_number,
             entry.project,
             entry.actor,
             entry.action,
@@ -79,7 +58,3 @@ def digest_of(entries: Iterable[AuditEntry]) -> bytes:
         ]
         total.update(hashlib.sha256(msgspec.json.encode(fields)).digest())
     return total.digest()
-
-
-def link(previous: bytes, digest: bytes, entries: int) -> bytes:
-    return hashlib.sha256(previous + digest + entries.to_bytes(8)).digest()

@@ -1,7 +1,8 @@
-"""Who gets the next job: pure choices among workers. What a choice must remember for the next one goes in and comes out.
+"""Who gets the next job: pure choices among workers. What a choice must remember for the next one
+goes in and comes out.
 
-Workers are known by name, and candidates are given in any order: what is remembered stays right when workers come and go. Only
-workers with a free slot are chosen; None says that there is none.
+Workers are known by name, and candidates are given in any order: what is remembered stays right
+when workers come and go. Only workers with a free slot are chosen; None says that there is none.
 """
 
 import math
@@ -48,7 +49,9 @@ def least_load(last: str | None, candidates: Sequence[Candidate]) -> str | None:
 def _following(last: str | None, names: Sequence[str]) -> str | None:
     if not names:
         return None
-    return min((name for name in names if last is not None and name > last), default=None) or min(names)
+    return min((name for name in names if last is not None and name > last), default=None) or min(
+        names
+    )
 
 
 # --- Smooth weighted round robin ---
@@ -57,11 +60,13 @@ Credits = Mapping[str, int]
 
 
 def weighted(credit: Credits, candidates: Sequence[Candidate]) -> tuple[Credits, str | None]:
-    """Shares by weight, spread evenly: at no time is a worker a whole job ahead of its share, nor a whole job behind.
+    """Shares by weight, spread evenly: at no time is a worker a whole job ahead of its share, nor a
+    whole job behind.
 
-    A worker's credit is what it is owed, in parts of a job: each choice gives everyone its weight and takes the sum of all weights
-    from the chosen. Nginx chooses the highest credit, which gives a b c a a b c a for 2 : 1 : 1, and leaves someone 1.4 jobs behind
-    for 100 : 99 : 98 and forty of 1. Here it is the one whose next job is due first, among those that are owed one: the earliest
+    A worker's credit is what it is owed, in parts of a job: each choice gives everyone its weight
+    and takes the sum of all weights from the chosen. Nginx chooses the highest credit, which gives
+    a b c a a b c a for 2 : 1 : 1, and leaves someone 1.4 jobs behind for 100 : 99 : 98 and forty of
+    1. Here it is the one whose next job is due first, among those that are owed one: the earliest
     pseudo-deadline of Pfair scheduling.
     """
     free = [each for each in candidates if each.is_free]
@@ -72,7 +77,10 @@ def weighted(credit: Credits, candidates: Sequence[Candidate]) -> tuple[Credits,
     for each in free:
         owed[each.name] += each.weight
     in_time = [each for each in free if owed[each.name] > 0] or free
-    chosen = min(in_time, key=lambda each: (-((owed[each.name] - total) // each.weight), -each.weight, each.name))
+    chosen = min(
+        in_time,
+        key=lambda each: (-((owed[each.name] - total) // each.weight), -each.weight, each.name),
+    )
     owed[chosen.name] -= total
     return owed, chosen.name
 
@@ -81,7 +89,8 @@ def weighted(credit: Credits, candidates: Sequence[Candidate]) -> tuple[Credits,
 
 
 class Record(msgspec.Struct, frozen=True, array_like=True):
-    """What is known of a worker: moving averages of seconds per success and of the share that failed; and as of which choice."""
+    """What is known of a worker: moving averages of seconds per success and of the share that
+    failed; and as of which choice."""
 
     seconds: float | None = None
     failed: float = 0.0
@@ -95,9 +104,11 @@ class Experience(msgspec.Struct, frozen=True):
 
 
 def observe(experience: Experience, name: str, seconds: float, *, failed: bool) -> Experience:
-    """Remember how a job went. A failure says nothing about speed: one that fails at once would look like the fastest.
+    """Remember how a job went. A failure says nothing about speed: one that fails at once would
+    look like the fastest.
 
-    The longer a worker was not heard of, the more the newest observation counts: what is known of it is old.
+    The longer a worker was not heard of, the more the newest observation counts: what is known of
+    it is old.
     """
     old = experience.records.get(name, Record())
     silence = (experience.choices - old.seen) / (4 * max(1, len(experience.records)))
@@ -105,15 +116,21 @@ def observe(experience: Experience, name: str, seconds: float, *, failed: bool) 
     pace = old.seconds
     if not failed:
         pace = seconds if pace is None else pace + weight * (seconds - pace)
-    known = Record(pace, old.failed + weight * (failed - old.failed), experience.choices, old.chosen)
+    known = Record(
+        pace, old.failed + weight * (failed - old.failed), experience.choices, old.chosen
+    )
     return Experience({**experience.records, name: known}, experience.choices)
 
 
-def adaptive(experience: Experience, candidates: Sequence[Candidate]) -> tuple[Experience, str | None]:
-    """Where a job is expected to be done first: (jobs there + 1) × seconds each ÷ chance of success.
+def adaptive(
+    experience: Experience, candidates: Sequence[Candidate]
+) -> tuple[Experience, str | None]:
+    """Where a job is expected to be done first: (jobs there + 1) × seconds each ÷ chance of
+    success.
 
-    A worker nobody knows counts as good as the best known. One choice in 32 is for whoever was not chosen for the longest time, so
-    that a worker that was slow or failing is seen again when it is well.
+    A worker nobody knows counts as good as the best known. One choice in 32 is for whoever was not
+    chosen for the longest time, so that a worker that was slow or failing is seen again when it is
+    well.
     """
     free = [each for each in candidates if each.is_free]
     if not free:
@@ -123,12 +140,16 @@ def adaptive(experience: Experience, candidates: Sequence[Candidate]) -> tuple[E
     if choices % EXPLORE_EVERY == 0:
         chosen = min(free, key=lambda each: (records[each.name].chosen, each.name)).name
     else:
-        best = min((known.seconds for known in records.values() if known.seconds is not None), default=1.0)
+        best = min(
+            (known.seconds for known in records.values() if known.seconds is not None), default=1.0
+        )
 
         def expected(each: Candidate) -> tuple[float, str]:
             known = records[each.name]
             seconds = best if known.seconds is None else known.seconds
-            return (each.active + 1) / each.most * max(seconds, 1e-9) / max(DOUBT, 1 - known.failed), each.name
+            return (each.active + 1) / each.most * max(seconds, 1e-9) / max(
+                DOUBT, 1 - known.failed
+            ), each.name
 
         chosen = min(free, key=expected).name
     records[chosen] = msgspec.structs.replace(records[chosen], chosen=choices)
@@ -139,9 +160,11 @@ def adaptive(experience: Experience, candidates: Sequence[Candidate]) -> tuple[E
 
 
 def sticky(key: str, candidates: Sequence[Candidate]) -> str | None:
-    """Rendezvous hashing: each worker bids for the key by a hash of both, weighted, and the highest bid wins.
+    """Rendezvous hashing: each worker bids for the key by a hash of both, weighted, and the highest
+    bid wins.
 
-    When a worker leaves or is full, only its keys move, each to the next highest bidder; when it is back, the same ones return.
+    When a worker leaves or is full, only its keys move, each to the next highest bidder; when it is
+    back, the same ones return.
     """
     free = [each for each in candidates if each.is_free]
     return max(free, key=lambda each: (_bid(key, each), each.name)).name if free else None

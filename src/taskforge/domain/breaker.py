@@ -1,5 +1,5 @@
-"""A circuit breaker as pure steps. While what it guards fails too often it is not asked at all; then a few probes find out whether
-it is well again. The caller keeps the state and the clock."""
+"""A circuit breaker as pure steps. While what it guards fails too often it is not asked at all;
+then a few probes find out whether it is well again. The caller keeps the state and the clock."""
 
 import enum
 
@@ -15,7 +15,8 @@ class Mode(enum.StrEnum):
 
 
 class Breaker(msgspec.Struct, frozen=True, kw_only=True):
-    """Opens when, within the window, at least `least_calls` ended and `failure_share` of them or more failed."""
+    """Opens when, within the window, at least `least_calls` ended and `failure_share` of them or
+    more failed."""
 
     failure_share: float = 0.5
     least_calls: int = 10
@@ -35,7 +36,9 @@ class Slice(msgspec.Struct, frozen=True, array_like=True):
 class BreakerState(msgspec.Struct, frozen=True, kw_only=True):
     mode: Mode = Mode.CLOSED
     since: float = 0.0
-    turn: int = 0  # rises with every change of mode: an answer to a question of an earlier turn says nothing about this one
+    # rises with every change of mode: an answer to a question of an earlier turn says nothing about
+    # this one
+    turn: int = 0
     slices: tuple[Slice, ...] = ()
     asked: int = 0  # probes under way or answered
     passed: int = 0
@@ -43,7 +46,8 @@ class BreakerState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Permit(msgspec.Struct, frozen=True):
-    """`turn` is handed to `record` with the answer. `wait`: seconds until asking again may help; 0 when it is allowed."""
+    """`turn` is handed to `record` with the answer. `wait`: seconds until asking again may help; 0
+    when it is allowed."""
 
     state: BreakerState
     allowed: bool
@@ -61,7 +65,8 @@ def ask(breaker: Breaker, state: BreakerState, now: float) -> Permit:
             return Permit(state, False, state.turn, left)
         state = _into(state, Mode.HALF_OPEN, now)
     if state.asked >= breaker.probes:
-        # Probes whose answers never come (a worker died with them) must not hold it half-open for ever.
+        # Probes whose answers never come (a worker died with them) must not hold it half-open for
+        # ever.
         left = state.asked_at + breaker.open_seconds - now
         if left > 0:
             return Permit(state, False, state.turn, left)
@@ -70,7 +75,9 @@ def ask(breaker: Breaker, state: BreakerState, now: float) -> Permit:
     return Permit(state, True, state.turn, 0.0)
 
 
-def record(breaker: Breaker, state: BreakerState, now: float, turn: int, *, failed: bool) -> BreakerState:
+def record(
+    breaker: Breaker, state: BreakerState, now: float, turn: int, *, failed: bool
+) -> BreakerState:
     """What came of a call that was allowed in `turn`."""
     if turn != state.turn or state.mode is Mode.OPEN:
         return state
@@ -92,8 +99,11 @@ def _into(state: BreakerState, mode: Mode, now: float) -> BreakerState:
     return BreakerState(mode=mode, since=now, turn=state.turn + 1)
 
 
-def _counted(breaker: Breaker, slices: tuple[Slice, ...], now: float, *, failed: bool) -> tuple[Slice, ...]:
-    # By time and not by call, so that a quiet hour forgets; in tenths, so that the state stays small however many calls there are.
+def _counted(
+    breaker: Breaker, slices: tuple[Slice, ...], now: float, *, failed: bool
+) -> tuple[Slice, ...]:
+    # By time and not by call, so that a quiet hour forgets; in tenths, so that the state stays
+    # small however many calls there are.
     number = int(now / (breaker.window_seconds / SLICES))
     if slices and slices[-1].number > number:
         number = slices[-1].number  # the clock stepped back

@@ -1,4 +1,5 @@
-"""What an operator may do to a job, and what it means in each status. Pure: the engine locates the job, asks `plan`, moves it."""
+"""What an operator may do to a job, and what it means in each status. Pure: the engine locates the
+job, asks `plan`, moves it."""
 
 from typing import assert_never
 from uuid import UUID
@@ -6,11 +7,12 @@ from uuid import UUID
 import msgspec
 
 from taskforge.domain import rules
+from taskforge.domain.admission import payload_refusal
 from taskforge.domain.errors import Conflict, Invalid, TaskForgeError
-from taskforge.domain.job import ErrorInfo, JobStatus, When, error_info, payload_refusal
+from taskforge.domain.job import ErrorInfo, JobStatus, When, error_info
 from taskforge.domain.queue import Queue
 
-# --- The verbs -------------------------------------------------------------------------------------------------------------------
+# --- The verbs ------------------------------------------------------------------------------------
 
 
 class CancelJob(msgspec.Struct, frozen=True):
@@ -18,7 +20,8 @@ class CancelJob(msgspec.Struct, frozen=True):
 
 
 class RetryJob(msgspec.Struct, frozen=True):
-    """Run a failed or cancelled job again; `attempts` grants that many more, otherwise those left, or one."""
+    """Run a failed or cancelled job again; `attempts` grants that many more, otherwise those left,
+    or one."""
 
     attempts: int | None = None
 
@@ -45,7 +48,8 @@ class ErasePayload(msgspec.Struct, frozen=True):
 
 
 class ExpireJob(msgspec.Struct, frozen=True):
-    """The store's own verb: the deadline or the start-by time of a waiting job has passed, or nobody is left to take it."""
+    """The store's own verb: the deadline or the start-by time of a waiting job has passed, or
+    nobody is left to take it."""
 
     reason: str
 
@@ -55,7 +59,7 @@ SKIPPED_BY_ALL = "skipped by every able worker"
 JobChange = CancelJob | RetryJob | EditJob | RedriveJob | DeleteJob | ErasePayload | ExpireJob
 
 
-# --- What the engine does then ---------------------------------------------------------------------------------------------------
+# --- What the engine does then --------------------------------------------------------------------
 
 
 class End(msgspec.Struct, frozen=True):
@@ -69,7 +73,8 @@ class AskToStop(msgspec.Struct, frozen=True):
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Stand in this queue at this priority; `at` of None keeps a scheduled job's time, and a pending job's turn."""
+    """Stand in this queue at this priority; `at` of None keeps a scheduled job's time, and a
+    pending job's turn."""
 
     queue: str
     priority: int
@@ -128,7 +133,8 @@ def check_change(change: JobChange) -> None:
 
 
 def plan(change: JobChange, job: Standing) -> Move:
-    """What the change means for a job that stands like this; `Conflict` when it means nothing there."""
+    """What the change means for a job that stands like this; `Conflict` when it means nothing
+    there."""
     waits = job.status in (JobStatus.PENDING, JobStatus.SCHEDULED)
     match change:
         case CancelJob(reason):
@@ -148,7 +154,14 @@ def plan(change: JobChange, job: Standing) -> Move:
             _check_payload_there(job)
             left = job.max_attempts - job.attempt
             budget = job.attempt + (attempts or max(1, left))
-            return Place(queue=job.queue, priority=job.priority, attempt=job.attempt, max_attempts=budget, crashes=0, at=0.0)
+            return Place(
+                queue=job.queue,
+                priority=job.priority,
+                attempt=job.attempt,
+                max_attempts=budget,
+                crashes=0,
+                at=0.0,
+            )
         case EditJob(priority=priority, at=at, payload=payload, queue=queue):
             if not waits:
                 raise _refusal(job, "cannot be edited", "only pending and scheduled jobs can")
@@ -163,9 +176,14 @@ def plan(change: JobChange, job: Standing) -> Move:
             )
         case RedriveJob():
             if job.origin_queue is None:
-                raise Conflict(f"job {job.job} was never dead-lettered; only dead-lettered jobs can be redriven")
+                raise Conflict(
+                    f"job {job.job} was never dead-lettered; only dead-lettered jobs can be "
+                    f"redriven"
+                )
             if not waits and job.status is not JobStatus.FAILED:
-                raise _refusal(job, "cannot be redriven", "only pending, scheduled and failed jobs can")
+                raise _refusal(
+                    job, "cannot be redriven", "only pending, scheduled and failed jobs can"
+                )
             _check_payload_there(job)
             return Place(
                 queue=job.origin_queue,
@@ -182,7 +200,9 @@ def plan(change: JobChange, job: Standing) -> Move:
             return Remove()
         case ErasePayload():
             if not job.status.is_final:
-                raise _refusal(job, "still needs its payload", "only a finished job's payload can be erased")
+                raise _refusal(
+                    job, "still needs its payload", "only a finished job's payload can be erased"
+                )
             return Erase()
         case _:
             assert_never(change)
@@ -205,13 +225,17 @@ def brings_payload(move: Place, job: Standing) -> bool:
 
 
 def check_payload_fits(move: Place, queue: Queue, size: int) -> None:
-    """Dead letters are not asked: a job that cannot be kept where it belongs must not be lost for that."""
+    """Dead letters are not asked: a job that cannot be kept where it belongs must not be lost for
+    that."""
     refused = payload_refusal(size, queue)
     if refused is None:
         return
     if move.payload is not None:
         raise refused
-    limit, problem = queue.settings.payload_limit_bytes, f"{queue.name!r} does not take a payload of {size:,} bytes"
+    limit, problem = (
+        queue.settings.payload_limit_bytes,
+        f"{queue.name!r} does not take a payload of {size:,} bytes",
+    )
     error: TaskForgeError = Invalid("queue", problem, f"its payload_limit_bytes is {limit:,}")
     raise Conflict(str(error)) if move.clear_origin else error
 

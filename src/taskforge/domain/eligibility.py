@@ -1,4 +1,5 @@
-"""Which worker may take which job: the one rule, for claims and for whoever asks why a job waits."""
+"""Which worker may take which job: the one rule, for claims and for whoever asks why a job
+waits."""
 
 import enum
 from collections.abc import Collection, Container, Mapping
@@ -27,10 +28,15 @@ class Hindrance(enum.StrEnum):
 
 
 def hindrance_to_serve(
-    worker: UUID, subscribed: Container[str] | None, queue: Queue, servants: Collection[UUID], dead_letters: Container[UUID | None]
+    worker: UUID,
+    subscribed: Container[str] | None,
+    queue: Queue,
+    servants: Collection[UUID],
+    dead_letters: Container[UUID | None],
 ) -> Hindrance | None:
-    """What keeps a worker from the jobs of a queue, as far as that depends on the two. `subscribed`: the queues it named, if any;
-    `servants`: who is actively assigned to the queue; `dead_letters`: the queues that take others' dead letters."""
+    """What keeps a worker from the jobs of a queue, as far as that depends on the two.
+    `subscribed`: the queues it named, if any; `servants`: who is actively assigned to the queue;
+    `dead_letters`: the queues that take others' dead letters."""
     if subscribed is not None and queue.name not in subscribed:
         return Hindrance.NOT_SUBSCRIBED
     if servants:
@@ -39,8 +45,11 @@ def hindrance_to_serve(
     return Hindrance.DEAD_LETTERS if subscribed is None and queue.id in dead_letters else None
 
 
-def hindrance_to_run(job_type: str, requires: str, types: Container[str] | None, offered: Mapping[str, Any]) -> Hindrance | None:
-    """What keeps a worker from a job, as far as that depends on what the one needs and the other offers."""
+def hindrance_to_run(
+    job_type: str, requires: str, types: Container[str] | None, offered: Mapping[str, Any]
+) -> Hindrance | None:
+    """What keeps a worker from a job, as far as that depends on what the one needs and the other
+    offers."""
     if types is not None and job_type not in types:
         return Hindrance.NO_HANDLER
     return None if meets(requires, offered) else Hindrance.LACKS_CAPABILITY

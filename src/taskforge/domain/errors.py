@@ -1,4 +1,5 @@
-"""Everything that can go wrong in terms a user understands. The API's problem documents and the CLI's messages come from here."""
+"""Everything that can go wrong in terms a user understands. The API's problem documents and the
+CLI's messages come from here."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -32,15 +33,21 @@ class Gone(TaskForgeError):
     """The job existed, or may have: its time is older than what retention keeps."""
 
     def __init__(self, job: UUID) -> None:
-        super().__init__(f"job {job} is older than what retention keeps; it can no longer be read or retried")
+        super().__init__(
+            f"job {job} is older than what retention keeps; it can no longer be read or retried"
+        )
         self.job = job
 
 
 class EventsGone(TaskForgeError):
-    """Events behind the cursor were pruned: whoever reads on from there would miss them without knowing."""
+    """Events behind the cursor were pruned: whoever reads on from there would miss them without
+    knowing."""
 
     def __init__(self, cursor: str) -> None:
-        super().__init__(f"events after {cursor} are no longer kept; read the present state anew and go on from now (no cursor)")
+        super().__init__(
+            f"events after {cursor} are no longer kept; read the present state anew and go on "
+            f"from now (no cursor)"
+        )
         self.cursor = cursor
 
 
@@ -56,35 +63,46 @@ class KeyTaken(Conflict):
     """An idempotency key was used before for a different job body."""
 
     def __init__(self, key: str, job: UUID) -> None:
-        super().__init__(f"idempotency_key: {key!r} was already used for job {job} with a different body; use a new key")
+        super().__init__(
+            f"idempotency_key: {key!r} was already used for job {job} with a different body; use "
+            f"a new key"
+        )
         self.key = key
         self.job = job
 
 
 class QueuePaused(Conflict):
     def __init__(self, queue: str) -> None:
-        super().__init__(f"queue {queue!r} is paused and does not accept jobs; resume it or set accept_while_paused")
+        super().__init__(
+            f"queue {queue!r} is paused and does not accept jobs; resume it or set "
+            f"accept_while_paused"
+        )
         self.queue = queue
 
 
 class LeaseLost(Conflict):
-    """The worker's lease ran out: what it was running is no longer its own, and it must register again."""
+    """The worker's lease ran out: what it was running is no longer its own, and it must register
+    again."""
 
 
 class Deregistered(LeaseLost):
-    """Somebody took the worker out: its process ends, and it comes back only when someone starts it again."""
+    """Somebody took the worker out: its process ends, and it comes back only when someone starts it
+    again."""
 
 
 def lease_lost(incarnation: UUID, name: str | None = None, *, has_left: bool = False) -> LeaseLost:
     """What a worker without a lease is told; `name` if it is known at all."""
     if has_left:
-        return Deregistered(f"worker {name!r} was deregistered; it comes back when someone starts it again")
+        return Deregistered(
+            f"worker {name!r} was deregistered; it comes back when someone starts it again"
+        )
     what = "is not registered" if name is None else f"of worker {name!r} lost its lease"
     return LeaseLost(f"worker incarnation {incarnation} {what}; register again")
 
 
 class StoreUnavailable(TaskForgeError):
-    """The store cannot be reached or refuses work just now; nothing is known to have been written. Trying again is right."""
+    """The store cannot be reached or refuses work just now; nothing is known to have been written.
+    Trying again is right."""
 
     def __init__(self, message: str, *, retry_after: float = 1.0) -> None:
         super().__init__(message)
@@ -92,13 +110,14 @@ class StoreUnavailable(TaskForgeError):
 
     @property
     def asked_for(self) -> float:
-        """How long to wait where somebody said so; 0 where nobody did, and whoever tries again has a rhythm of their own."""
+        """How long to wait where somebody said so; 0 where nobody did, and whoever tries again has
+        a rhythm of their own."""
         return self.retry_after if self.retry_after > 1.0 else 0.0
 
 
 class StoreUnsuitable(TaskForgeError):
-    """The store works but cannot serve: too old a version, a newer schema, a missing right; `next_step` says what to do, where
-    that is known."""
+    """The store works but cannot serve: too old a version, a newer schema, a missing right;
+    `next_step` says what to do, where that is known."""
 
     def __init__(self, message: str, next_step: str = "") -> None:
         super().__init__(message)
@@ -106,11 +125,13 @@ class StoreUnsuitable(TaskForgeError):
 
 
 class StoreFault(TaskForgeError):
-    """The store refused a statement for a reason that nobody foresaw. It is a fault of ours, and trying again will not mend it."""
+    """The store refused a statement for a reason that nobody foresaw. It is a fault of ours, and
+    trying again will not mend it."""
 
 
 class RemoteError(TaskForgeError):
-    """What a function raised in a process of its own, in words: `name` of its type, `message`, and its traceback as `frames`."""
+    """What a function raised in a process of its own, in words: `name` of its type, `message`, and
+    its traceback as `frames`."""
 
     def __init__(self, name: str, message: str, frames: str = "") -> None:
         super().__init__(name, message, frames)

@@ -40,7 +40,9 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def updated_at(self) -> datetime:
-        return max(filter(None, (self.created_at, self.started_at, self.heartbeat_at, self.finished_at)))
+        return max(
+            filter(None, (self.created_at, self.started_at, self.heartbeat_at, self.finished_at))
+        )
 
     @property
     def duration_ms(self) -> float | None:
@@ -50,7 +52,8 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExecutionStats(msgspec.Struct, frozen=True):
-    """Of a job's tries. How long a failed one took says nothing of the work: durations are those of tries that succeeded."""
+    """Of a job's tries. How long a failed one took says nothing of the work: durations are those of
+    tries that succeeded."""
 
     count: int
     succeeded: int
@@ -60,7 +63,9 @@ class ExecutionStats(msgspec.Struct, frozen=True):
     max_duration_ms: float | None
 
 
-FAILED = frozenset({ExecutionStatus.FAILED, ExecutionStatus.RETRY_SCHEDULED, ExecutionStatus.DEAD_LETTER})
+FAILED = frozenset(
+    {ExecutionStatus.FAILED, ExecutionStatus.RETRY_SCHEDULED, ExecutionStatus.DEAD_LETTER}
+)
 
 
 def stats_of(executions: Sequence[Execution]) -> ExecutionStats:
@@ -83,7 +88,9 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
     started_seconds_ago: float | None = None
     progress: float | None = None
     message: str | None = None
-    alive: bool = True  # whether the handler was heard of; else only its worker says when it began, which is no heartbeat
+    # whether the handler was heard of; else only its worker says when it began, which is no
+    # heartbeat
+    alive: bool = True
 
 
 def merge_beats(beats: Iterable[Beat]) -> list[Beat]:
@@ -104,6 +111,6 @@ def merge_beats(beats: Iterable[Beat]) -> list[Beat]:
     return list(merged.values())
 
 
-# Upper bounds, in milliseconds, of the histogram buckets in which rollups count durations and waits: four to each doubling
-# up to a day, so that a quantile read from them is off by at most 9 %.
+# Upper bounds, in milliseconds, of the histogram buckets in which rollups count durations and
+# waits: four to each doubling up to a day, so that a quantile read from them is off by at most 9 %.
 BUCKET_BOUNDS = tuple(round(2 ** (step / 4), 3) for step in range(108))

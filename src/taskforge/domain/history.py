@@ -1,7 +1,8 @@
-"""The line that the end of each execution leaves in its job's log, and its place among those that handlers wrote.
+"""The line that the end of each execution leaves in its job's log, and its place among those that
+handlers wrote.
 
-Executions are stored, their ends are not written a second time as log lines: engines put them in as a log is read, so that every
-reader gets them, in order, in pages and by level like any other line.
+Executions are stored, their ends are not written a second time as log lines: engines put them in as
+a log is read, so that every reader gets them, in order, in pages and by level like any other line.
 """
 
 from collections.abc import Iterable
@@ -26,8 +27,11 @@ def ends_at(least: Level) -> tuple[ExecutionStatus, ...]:
     return tuple(status for status, level in _LEVELS.items() if level >= least)
 
 
-def with_ends(lines: Iterable[Line], ended: Iterable[Execution], limit: int, offset: int = 0) -> list[Line]:
-    """Lines with the ends of executions among them. Of both, as many must be given as are asked for and skipped."""
+def with_ends(
+    lines: Iterable[Line], ended: Iterable[Execution], limit: int, offset: int = 0
+) -> list[Line]:
+    """Lines with the ends of executions among them. Of both, as many must be given as are asked for
+    and skipped."""
     ends = (line for one in ended if (line := ending(one)) is not None)
     return list(islice(sorted([*lines, *ends], key=lambda line: line.id), offset, offset + limit))
 
@@ -58,7 +62,10 @@ def _told(execution: Execution, *, open_error: bool) -> str:
         case ExecutionStatus.RETRY_SCHEDULED:
             return f"{attempt} {_failed(execution, open_error)}; a retry is scheduled"
         case ExecutionStatus.DEAD_LETTER:
-            return f"{attempt} {_failed(execution, open_error)}; moved to the dead letter queue{_why(execution)}"
+            return (
+                f"{attempt} {_failed(execution, open_error)}; moved to the dead letter "
+                f"queue{_why(execution)}"
+            )
         case ExecutionStatus.FAILED:
             return f"{attempt} {_failed(execution, open_error)}; failed for good{_why(execution)}"
         case ExecutionStatus.QUEUED | ExecutionStatus.STARTED | ExecutionStatus.RUNNING:
@@ -71,7 +78,9 @@ def _failed(execution: Execution, open_error: bool) -> str:
     error = execution.error
     if error is not None and error.type == "Timeout":
         return f"timed out after {_took(execution)}"
-    cause = f": {error.type}: {_first_line(error.message)}" if error is not None and open_error else ""
+    cause = (
+        f": {error.type}: {_first_line(error.message)}" if error is not None and open_error else ""
+    )
     return f"failed after {_took(execution)}{cause}"
 
 

@@ -1,8 +1,9 @@
 """Identifiers: UUIDv7 job ids, and fences that carry a job id and an epoch in one value.
 
-A job id is a UUIDv7 whose last 24 bits (six hex digits) are zero. The fence of a claim is the same UUID with the epoch in those
-bits, so `…-8f3a21000000` is a job and `…-8f3a21000003` its third claim. One value, one index and one comparison then fence every
-write about a running job, and an execution needs no id of its own: its fence is its id.
+A job id is a UUIDv7 whose last 24 bits (six hex digits) are zero. The fence of a claim is the same
+UUID with the epoch in those bits, so `…-8f3a21000000` is a job and `…-8f3a21000003` its third
+claim. One value, one index and one comparison then fence every write about a running job, and an
+execution needs no id of its own: its fence is its id.
 """
 
 import secrets
@@ -22,7 +23,8 @@ _UNKNOWN = SafeUUID.unknown  # reaching an enum's member costs as much as all of
 
 
 def uuid_from_int(value: int) -> UUID:
-    """Build a UUID without its constructor's checks, which cost more than the rest of decoding a claim (1.2 against 0.3 µs)."""
+    """Build a UUID without its constructor's checks, which cost more than the rest of decoding a
+    claim (1.2 against 0.3 µs)."""
     made = _new(UUID)
     _set(made, "int", value)
     _set(made, "is_safe", _UNKNOWN)
@@ -41,7 +43,9 @@ def _at(milliseconds: int, bits: int) -> int:
 class IdMint:
     """Mints job ids that rise strictly within one process, stamped with the store's clock."""
 
-    def __init__(self, milliseconds: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+    def __init__(
+        self, milliseconds: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    ) -> None:
         self._milliseconds = milliseconds
         self._last = 0
         self._bits = 0
@@ -93,7 +97,8 @@ def created_at(identifier: UUID) -> datetime:
 
 
 def first_id_at(moment: datetime) -> UUID:
-    """The smallest id that could have been minted at this moment: turns a time filter into an id range."""
+    """The smallest id that could have been minted at this moment: turns a time filter into an id
+    range."""
     return uuid_from_int(max(0, int(moment.timestamp() * 1000)) << 80)
 
 

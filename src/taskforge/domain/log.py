@@ -26,11 +26,14 @@ def level_named(text: str) -> Level:
     try:
         return Level[text.upper()]
     except (KeyError, AttributeError):
-        raise Invalid("level", f"is {text!r}", "use one of " + ", ".join(one.name.lower() for one in Level)) from None
+        raise Invalid(
+            "level", f"is {text!r}", "use one of " + ", ".join(one.name.lower() for one in Level)
+        ) from None
 
 
 class NewLine(msgspec.Struct, frozen=True):
-    """A line to store; `seconds_ago` is its age when it is handed over, so that no client clock reaches the store."""
+    """A line to store; `seconds_ago` is its age when it is handed over, so that no client clock
+    reaches the store."""
 
     fence: UUID
     level: Level
@@ -90,6 +93,8 @@ def split(line: NewLine) -> list[NewLine]:
         return [NewLine(line.fence, line.level, " ", line.metadata, line.seconds_ago)]
     pieces = [message[start : start + MAX_MESSAGE] for start in range(0, len(message), MAX_MESSAGE)]
     return [
-        NewLine(line.fence, line.level, piece, line.metadata if index == 0 else None, line.seconds_ago)
+        NewLine(
+            line.fence, line.level, piece, line.metadata if index == 0 else None, line.seconds_ago
+        )
         for index, piece in enumerate(pieces)
     ]

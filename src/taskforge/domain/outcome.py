@@ -1,5 +1,6 @@
-"""What came of an attempt, and what follows from it. `decide` is the only place where that is chosen: the worker, the rescuer and
-the timeout keeper all call it, and the engine only carries out what it says."""
+"""What came of an attempt, and what follows from it. `decide` is the only place where that is
+chosen: the worker, the rescuer and the timeout keeper all call it, and the engine only carries out
+what it says."""
 
 from typing import assert_never, final
 from uuid import UUID
@@ -15,13 +16,18 @@ MAX_RESULT_BYTES = 1 << 20
 MAX_REASON = 1_000
 HELD_UP = "another job held the event loop of its worker"
 LEASE_RAN_OUT = "its worker's lease ran out"
-"""Why a job was given back whose worker fell silent, and nobody knows why; such losses are counted by it."""
-MOST_UNEXPLAINED = 10  # losses of one job that nobody can explain, or that another is blamed for; from the next on each is its own
+"""Why a job was given back whose worker fell silent, and nobody knows why; such losses are counted
+by it."""
+NOT_BEGUN = "its worker died before the job had begun"
+# losses of one job that nobody can explain, or that another is blamed for; from the next on each is
+# its own
+MOST_UNEXPLAINED = 10
 MISFIT_SECONDS = 3_600.0  # so long a job waits for a handler that its arguments fit
 FIRST_PARK_SECONDS = 5.0
-OFFERED_AT_ONCE = 500  # of the jobs that wait for such a handler, when a worker registers; the rest follows in slices
+# of the jobs that wait for such a handler, when a worker registers; the rest follows in slices
+OFFERED_AT_ONCE = 500
 
-# --- What a handler, or the lack of one, reports -------------------------------------------------------------------------------
+# --- What a handler, or the lack of one, reports --------------------------------------------------
 
 
 @final
@@ -48,7 +54,16 @@ class Crashed(msgspec.Struct, frozen=True):
 
 
 class LeaseRanOut(msgspec.Struct, frozen=True):
-    """The worker was not heard of for its whole lease, and nobody knows why. `losses`: how often that befell the job before."""
+    """The worker was not heard of for its whole lease, and nobody knows why. `losses`: how often
+    that befell the job before."""
+
+    worker: str
+    losses: int = 0
+
+
+class DiedBeforeStart(msgspec.Struct, frozen=True):
+    """The worker died, and had not said that this job began, though workers had died under it
+    before. `losses`: how often in a row that befell it."""
 
     worker: str
     losses: int = 0
@@ -79,7 +94,8 @@ class SkipOutcome(msgspec.Struct, frozen=True):
 
 
 class MisfitOutcome(msgspec.Struct, frozen=True):
-    """The job's arguments do not fit this worker's handler; they may fit another's, as while a deploy is under way."""
+    """The job's arguments do not fit this worker's handler; they may fit another's, as while a
+    deploy is under way."""
 
     error: ErrorInfo
 
@@ -100,6 +116,7 @@ Unsuccessful = (
     | HeartbeatMissed
     | Crashed
     | LeaseRanOut
+    | DiedBeforeStart
     | RetryAfter
     | FailForGood
     | SnoozeFor
@@ -111,77 +128,92 @@ Unsuccessful = (
 )
 Outcome = Success | Unsuccessful
 
-# --- What the engine then does -------------------------------------------------------------------------------------------------
+# --- What the engine then does --------------------------------------------------------------------
 
 
-class Succeed(msgspec.Struct, frozen=True, gc=False):
+class ToSucceeded(msgspec.Struct, frozen=True, gc=False):
     result: bytes | None = None
 
 
-class Fail(msgspec.Struct, frozen=True):
+class ToFailed(msgspec.Struct, frozen=True):
     error: ErrorInfo
     reason: str
 
 
-class Cancel(msgspec.Struct, frozen=True):
+class ToCancelled(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Retry(msgspec.Struct, frozen=True):
+class ToRetry(msgspec.Struct, frozen=True):
     delay: float
     error: ErrorInfo
     crashed: bool = False
-    misfit: bool = False  # its arguments fitted no handler for too long: the next one that they do not fit waits no more
+    # its arguments fitted no handler for too long: the next one that they do not fit waits no more
+    misfit: bool = False
 
 
-class Snooze(msgspec.Struct, frozen=True):
+class ToSnoozed(msgspec.Struct, frozen=True):
     delay: float
     reason: str
 
 
-class HandBack(msgspec.Struct, frozen=True):
+class ToHandBack(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Skip(msgspec.Struct, frozen=True):
+class ToSkipped(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Misfit(msgspec.Struct, frozen=True):
-    """To other workers; while its arguments fit no handler, it waits for those to come. `then`: once it has waited long enough."""
+class ToMisfit(msgspec.Struct, frozen=True):
+    """To other workers; while its arguments fit no handler, it waits for those to come. `then`:
+    once it has waited long enough."""
 
     error: ErrorInfo
-    then: "Retry | DeadLetter | Fail"
+    then: "ToRetry | ToDeadLetter | ToFailed"
 
     @property
     def reason(self) -> str:
         return reason_text(f"its arguments do not fit this worker's handler: {self.error.message}")
 
     def after(self, waited: float | None) -> "Transition":
-        """What follows for a job whose arguments first did not fit so many seconds ago; None: they do not just now."""
+        """What follows for a job whose arguments first did not fit so many seconds ago; None: they
+        do not just now."""
         return self.then if waited is not None and waited >= MISFIT_SECONDS else self
 
 
-class DeadLetter(msgspec.Struct, frozen=True):
+class ToDeadLetter(msgspec.Struct, frozen=True):
     queue: UUID
     error: ErrorInfo
     reason: str
 
 
-Transition = Succeed | Fail | Cancel | Retry | Snooze | HandBack | Skip | Misfit | DeadLetter
-"""Succeed, Fail and Cancel end the job; the others let it live on under a new epoch."""
+Transition = (
+    ToSucceeded
+    | ToFailed
+    | ToCancelled
+    | ToRetry
+    | ToSnoozed
+    | ToHandBack
+    | ToSkipped
+    | ToMisfit
+    | ToDeadLetter
+)
+"""The first three end the job; the others let it live on under a new epoch."""
 
-Ending = Succeed | Fail | Cancel
-_ENDINGS = frozenset({Succeed, Fail, Cancel})
+Ending = ToSucceeded | ToFailed | ToCancelled
+_ENDINGS = frozenset({ToSucceeded, ToFailed, ToCancelled})
 
 
 def is_ending(transition: Transition) -> bool:
-    """By type: `isinstance` of a struct goes through the checks of abstract classes, five times as long."""
+    """By type: `isinstance` of a struct goes through the checks of abstract classes, five times as
+    long."""
     return type(transition) in _ENDINGS
 
 
 class Finish(msgspec.Struct, frozen=True, gc=False):
-    """One fenced transition; `ran` is how many seconds the handler ran, None when it never started or nobody knows."""
+    """One fenced transition; `ran` is how many seconds the handler ran, None when it never started
+    or nobody knows."""
 
     fence: UUID
     transition: Transition
@@ -189,14 +221,16 @@ class Finish(msgspec.Struct, frozen=True, gc=False):
 
 
 class Lost(msgspec.Struct, frozen=True):
-    """A write that changed nothing. `cancel_requested`: the job is still the caller's, but a cancel came first; decide again."""
+    """A write that changed nothing. `cancel_requested`: the job is still the caller's, but a cancel
+    came first; decide again."""
 
     fence: UUID
     cancel_requested: bool = False
 
 
 class Attempt(msgspec.Struct, frozen=True, gc=False):
-    """What `decide` must know of the job: its numbers, this attempt and its crashes before it included."""
+    """What `decide` must know of the job: its numbers, this attempt and its crashes before it
+    included."""
 
     attempt: int
     max_attempts: int
@@ -209,52 +243,73 @@ class Attempt(msgspec.Struct, frozen=True, gc=False):
 def decide(job: Attempt, outcome: Outcome, policy: QueueSettings, chance: float) -> Transition:
     """Choose what follows. `chance` in [0, 1) is the caller's random draw for jitter."""
     if type(outcome) is Success:
-        return Succeed(outcome.result)  # most of them; matching goes through the checks of abstract classes
+        # most of them; matching goes through the checks of abstract classes
+        return ToSucceeded(outcome.result)
     transition = _choose(job, outcome, policy, chance)
     if is_ending(transition):
         return transition
     if job.cancel_requested:
-        return Cancel("cancelled while processing")
-    if job.deadline_passed and not isinstance(transition, DeadLetter):
+        return ToCancelled("cancelled while processing")
+    if job.deadline_passed and not isinstance(transition, ToDeadLetter):
         return _deadline()
     if job.epoch >= MAX_EPOCH - 1:
-        return Fail(error_info("EpochsExhausted", f"the job was claimed {job.epoch:,} times"), "epochs exhausted")
+        return ToFailed(
+            error_info("EpochsExhausted", f"the job was claimed {job.epoch:,} times"),
+            "epochs exhausted",
+        )
     return transition
 
 
-def _choose(job: Attempt, outcome: Unsuccessful, policy: QueueSettings, chance: float) -> Transition:
+def _choose(
+    job: Attempt, outcome: Unsuccessful, policy: QueueSettings, chance: float
+) -> Transition:
     match outcome:
         case Failure(error):
             return _again(job, error, policy, policy.retry_policy.wait(job.attempt, chance))
         case TimedOut(seconds):
-            error = error_info("Timeout", f"the attempt ran longer than its timeout of {seconds:g} s")
+            error = error_info(
+                "Timeout", f"the attempt ran longer than its timeout of {seconds:g} s"
+            )
             return _again(job, error, policy, policy.retry_policy.wait(job.attempt, chance))
         case HeartbeatMissed(seconds):
             error = error_info("HeartbeatMissed", f"no heartbeat came for {seconds:g} s")
             return _again(job, error, policy, policy.retry_policy.wait(job.attempt, chance))
         case LeaseRanOut(_, losses) if losses < MOST_UNEXPLAINED:
-            return HandBack(LEASE_RAN_OUT)
-        case Crashed(worker) | LeaseRanOut(worker):
+            return ToHandBack(LEASE_RAN_OUT)
+        case DiedBeforeStart(_, losses) if (
+            policy.must_run_alone(job.crashes, job.attempt, job.max_attempts)
+            and losses < MOST_UNEXPLAINED
+        ):
+            # whoever runs it alone says so before it begins: another job killed this worker
+            return ToHandBack(NOT_BEGUN)
+        case Crashed(worker) | DiedBeforeStart(worker) | LeaseRanOut(worker):
             crashes = job.crashes + 1
-            error = error_info("WorkerCrashed", f"worker {worker} died or lost its lease while it ran this job")
+            error = error_info(
+                "WorkerCrashed", f"worker {worker} died or lost its lease while it ran this job"
+            )
             if crashes >= policy.max_crashes:
                 return _exhausted(policy, error, f"poison pill: its workers died {crashes} times")
-            return _again(job, error, policy, policy.retry_policy.wait(job.attempt, chance), crashed=True)
+            return _again(
+                job, error, policy, policy.retry_policy.wait(job.attempt, chance), crashed=True
+            )
         case RetryAfter(seconds, error):
             return _again(job, error, policy, max(0.0, seconds))
         case FailForGood(error):
-            return Fail(error, "failed for good by its handler")
+            return ToFailed(error, "failed for good by its handler")
         case SnoozeFor(seconds, reason):
-            return Snooze(max(0.0, seconds), reason_text(reason))
+            return ToSnoozed(max(0.0, seconds), reason_text(reason))
         case CancelOutcome(reason):
-            return Cancel(reason_text(reason))
+            return ToCancelled(reason_text(reason))
         case SkipOutcome(reason):
-            return Skip(reason_text(reason))
+            return ToSkipped(reason_text(reason))
         case MisfitOutcome(error):
             then = _again(job, error, policy, policy.retry_policy.wait(job.attempt, chance))
-            return Misfit(error, msgspec.structs.replace(then, misfit=True) if isinstance(then, Retry) else then)
+            return ToMisfit(
+                error,
+                msgspec.structs.replace(then, misfit=True) if isinstance(then, ToRetry) else then,
+            )
         case HandBackOutcome(reason):
-            return HandBack(reason_text(reason))
+            return ToHandBack(reason_text(reason))
         case DeadlinePassed():
             return _deadline()
         case _:
@@ -267,24 +322,28 @@ def reason_text(reason: str) -> str:
 
 
 def park_seconds(waited: float) -> float:
-    """How long a job whose arguments fit no worker that is there is out of the way of claims before it is offered again. A worker
-    that registers has it offered at once; what else may help (a capability, an assignment) is looked for ever more rarely."""
+    """How long a job whose arguments fit no worker that is there is out of the way of claims before
+    it is offered again. A worker that registers has it offered at once; what else may help (a
+    capability, an assignment) is looked for ever more rarely."""
     return min(MISFIT_SECONDS - waited, max(FIRST_PARK_SECONDS, waited))
 
 
 def _again(
     job: Attempt, error: ErrorInfo, policy: QueueSettings, delay: float, *, crashed: bool = False
-) -> Retry | DeadLetter | Fail:
+) -> ToRetry | ToDeadLetter | ToFailed:
     if job.attempt >= job.max_attempts:
         return _exhausted(policy, error, f"no attempts left after {job.attempt}")
-    return Retry(delay, error, crashed)
+    return ToRetry(delay, error, crashed)
 
 
-def _exhausted(policy: QueueSettings, error: ErrorInfo, reason: str) -> DeadLetter | Fail:
+def _exhausted(policy: QueueSettings, error: ErrorInfo, reason: str) -> ToDeadLetter | ToFailed:
     if policy.dead_letter_queue_id is not None:
-        return DeadLetter(policy.dead_letter_queue_id, error, reason)
-    return Fail(error, reason)
+        return ToDeadLetter(policy.dead_letter_queue_id, error, reason)
+    return ToFailed(error, reason)
 
 
-def _deadline() -> Fail:
-    return Fail(error_info("DeadlinePassed", "the job's deadline passed before it succeeded"), "deadline passed")
+def _deadline() -> ToFailed:
+    return ToFailed(
+        error_info("DeadlinePassed", "the job's deadline passed before it succeeded"),
+        "deadline passed",
+    )

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import enum
 import re
 from datetime import datetime
 from uuid import UUID
@@ -17,8 +18,19 @@ MAX_PAGE = 1_000
 MOST_IDS = 100  # that one request may ask for
 
 
+class JobPart(enum.StrEnum):
+    """What a list leaves out unless it is asked for."""
+
+    PAYLOAD = "payload"
+    RESULT = "result"
+
+
+WHOLE = frozenset(JobPart)
+
+
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Every field narrows; empty ones do not. Times are half-open: from `after` up to, not including, `before`."""
+    """Every field narrows; empty ones do not. Times are half-open: from `after` up to, not
+    including, `before`."""
 
     queue: str | None = None
     statuses: tuple[JobStatus, ...] = ()
@@ -33,15 +45,20 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     def id_range(self) -> tuple[UUID | None, UUID | None]:
         """Creation times as ids, which carry them."""
         after, before = self.created_after, self.created_before
-        return (None if after is None else first_id_at(after), None if before is None else first_id_at(before))
+        return (
+            None if after is None else first_id_at(after),
+            None if before is None else first_id_at(before),
+        )
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """Newest first. A cursor is what the page before it returned; an offset skips rows, and costs what it skips."""
+    """Newest first. A cursor is what the page before it returned; an offset skips rows, and costs
+    what it skips. Payloads and results are read when they are asked for."""
 
     limit: int = 50
     cursor: str | None = None
     offset: int = 0
+    include: frozenset[JobPart] = frozenset()
 
     def before(self) -> UUID | None:
         if self.cursor is None:
@@ -51,7 +68,11 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
         except (ValueError, binascii.Error):
             identifier = UUID(int=0)
         if not is_job_id(identifier):
-            raise Invalid("cursor", "is not one that a listing returned", "pass the cursor of the page before, unchanged")
+            raise Invalid(
+                "cursor",
+                "is not one that a listing returned",
+                "pass the cursor of the page before, unchanged",
+            )
         return identifier
 
 
@@ -89,7 +110,14 @@ class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def total(self) -> int:
-        return self.pending + self.scheduled + self.processing + self.succeeded + self.failed + self.cancelled
+        return (
+            self.pending
+            + self.scheduled
+            + self.processing
+            + self.succeeded
+            + self.failed
+            + self.cancelled
+        )
 
 
 class WorkerTotals(msgspec.Struct, frozen=True):
@@ -101,8 +129,9 @@ class WorkerTotals(msgspec.Struct, frozen=True):
 
 
 class Event(msgspec.Struct, frozen=True):
-    """Something that happened, in commit order: `jobs` of one queue that reached one status together, or a change of a queue or a
-    worker (its identity)."""
+    """Something that happened, in commit order: `jobs` of one queue that reached one status
+    together, or a change of a queue or a worker (its identity), of a schedule, a node or who
+    leads, of which `details` tell."""
 
     cursor: str  # where a reader goes on behind it; a text of the store's own
     project: int
@@ -111,8 +140,11 @@ class Event(msgspec.Struct, frozen=True):
     jobs: tuple[UUID, ...]
     at: datetime
     worker: UUID | None = None
+    details: str | None = None  # as JSON
 
 
+CLUSTER = 0
+"""The project of events that are no project's: of nodes, and of who leads."""
 FIRST = "0"
 """The cursor before every event there ever was."""
 
@@ -125,6 +157,17 @@ class Events(msgspec.Struct, frozen=True):
 def event_position(cursor: str, parts: int) -> tuple[int, ...]:
     """A store's cursor as numbers; those left out are zero."""
     if not re.fullmatch(r"[0-9]{1,18}(\.[0-9]{1,18})*", cursor) or cursor.count(".") >= parts:
-        raise Invalid("after", f"is {cursor[:50]!r}, not the cursor of an event", "pass a cursor unchanged, or none to begin now")
+        raise Invalid(
+            "after",
+            f"is {cursor[:50]!r}, not the cursor of an event",
+            "pass a cursor unchanged, or none to begin now",
+        )
     numbers = [int(part) for part in cursor.split(".")]
     return tuple(numbers + [0] * (parts - len(numbers)))
+
+
+class Pruned(msgspec.Struct, frozen=True):
+    """What one slice of pruning removed."""
+
+    jobs: int
+    more: bool  # whether another slice would find something

@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 
 from taskforge.domain import rules
-from taskforge.domain.errors import Invalid
+from taskforge.domain.errors import Conflict, Invalid
 from taskforge.domain.limiter import Adaptive, Bucket, FixedRate, LeakyBucket, TokenBucket
 from taskforge.domain.retry import RetryPolicy
 
@@ -74,16 +74,33 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
                 f"use at least {settings.retry_delay_seconds:g}",
             )
         if settings.rate_limit_burst is not None and settings.rate_limit is None:
-            raise Invalid("settings.rate_limit_burst", "is set without rate_limit", "set rate_limit (jobs per minute) too")
+            raise Invalid(
+                "settings.rate_limit_burst",
+                "is set without rate_limit",
+                "set rate_limit (jobs per minute) too",
+            )
         if settings.rate_limit_algorithm != ALGORITHMS[0] and settings.rate_limit is None:
-            raise Invalid("settings.rate_limit_algorithm", "is set without rate_limit", "set rate_limit (jobs per minute) too")
+            raise Invalid(
+                "settings.rate_limit_algorithm",
+                "is set without rate_limit",
+                "set rate_limit (jobs per minute) too",
+            )
         if settings.rate_limit_algorithm == "fixed_rate" and settings.rate_limit_burst is not None:
-            raise Invalid("settings.rate_limit_burst", "is set, but fixed_rate has no bursts", "remove it, or use leaky_bucket")
+            raise Invalid(
+                "settings.rate_limit_burst",
+                "is set, but fixed_rate has no bursts",
+                "remove it, or use leaky_bucket",
+            )
         return settings
 
     @property
     def max_attempts(self) -> int:
         return DEFAULT_MAX_ATTEMPTS if self.max_retries is None else self.max_retries + 1
+
+    def must_run_alone(self, crashes: int, attempt: int, max_attempts: int) -> bool:
+        """Whether the next crash of a job that has seen one would be its last: nothing that runs
+        beside it may then be the one that kills."""
+        return crashes > 0 and (crashes >= self.max_crashes - 1 or attempt >= max_attempts)
 
     @property
     def is_gated(self) -> bool:
@@ -123,7 +140,9 @@ def _identifier(field: str, value: Any) -> UUID:
     try:
         return UUID(value)
     except (ValueError, TypeError, AttributeError):
-        raise Invalid(field, f"is {value!r}, not an id", "use the id of a queue in the same project") from None
+        raise Invalid(
+            field, f"is {value!r}, not an id", "use the id of a queue in the same project"
+        ) from None
 
 
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
@@ -171,7 +190,8 @@ class CreateQueue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UpdateQueue(msgspec.Struct, frozen=True, kw_only=True):
-    """Fields left at None stay as they are. `expected_version` makes a stale update fail instead of overwriting."""
+    """Fields left at None stay as they are. `expected_version` makes a stale update fail instead of
+    overwriting."""
 
     queue: UUID
     name: str | None = None
@@ -193,12 +213,28 @@ QueueChange = CreateQueue | UpdateQueue | DeleteQueue
 def named(text: str, queues: Iterable[tuple[str, UUID]]) -> set[UUID]:
     """Which of these (name, id) are meant: those with that name, else the one with that id."""
     known = list(queues)
-    return {identifier for name, identifier in known if name == text} or {one for _, one in known if str(one) == text.lower()}
+    return {identifier for name, identifier in known if name == text} or {
+        one for _, one in known if str(one) == text.lower()
+    }
 
 
-def longest_retention(queues: Iterable[Queue], default_days: float) -> float:
-    """In days: nothing that finished longer ago is kept anywhere."""
-    return max([default_days, *(queue.settings.retention_days or 0.0 for queue in queues)])
+def longest_retention(own_days: Iterable[float | None], default_days: float) -> float:
+    """In days: nothing that finished longer ago is kept anywhere. Given are those of the queues
+    that have one of their own."""
+    return max([default_days, *(days or 0.0 for days in own_days)])
+
+
+# Of a project, unless its row says otherwise: distinct combinations of queue, job type, priority
+# and requirements. Each is a row that processes look up; what varies from job to job belongs in
+# payloads.
+MOST_LANES = 10_000
+
+
+def too_many_lanes(most: int) -> Conflict:
+    return Conflict(
+        f"the project has {most:,} combinations of queue, job type, priority and requirements, as "
+        f"many as it may have; put what varies from job to job into the payload"
+    )
 
 
 def queue_topic(before: Queue | None, after: Queue) -> str:
@@ -224,16 +260,25 @@ def check_queue(change: CreateQueue | UpdateQueue) -> None:
 
 
 def check_dead_letter(start: UUID | None, target: UUID, targets: dict[UUID, UUID | None]) -> None:
-    """`targets` maps each live queue of the project to its dead letter queue: the target must be one, and no path may lead back."""
+    """`targets` maps each live queue of the project to its dead letter queue: the target must be
+    one, and no path may lead back."""
     field = "settings.dead_letter_queue_id"
     if target == start:
         raise Invalid(field, "is the queue itself", "use another queue of the same project")
     if target not in targets:
-        raise Invalid(field, f"names {target}, which is not a queue of this project", "use the id of one that is")
+        raise Invalid(
+            field,
+            f"names {target}, which is not a queue of this project",
+            "use the id of one that is",
+        )
     seen = {start, target}
     following = targets[target]
     while following is not None:
         if following in seen:
-            raise Invalid(field, "closes a cycle of dead letter queues", "use a queue whose own dead letters end elsewhere")
+            raise Invalid(
+                field,
+                "closes a cycle of dead letter queues",
+                "use a queue whose own dead letters end elsewhere",
+            )
         seen.add(following)
         following = targets.get(following)

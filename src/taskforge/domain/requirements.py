@@ -1,4 +1,5 @@
-"""What a job may require of a worker, such as {"gpu": true, "memory_gb": {">=": 16}}, and whether a worker meets it."""
+"""What a job may require of a worker, such as {"gpu": true, "memory_gb": {">=": 16}}, and whether a
+worker meets it."""
 
 import operator
 from collections.abc import Callable, Mapping
@@ -21,26 +22,42 @@ MAX_REQUIREMENTS = 20
 
 
 def canonical(requires: Mapping[str, Any] | None) -> str:
-    """One text for equal requirements, so that they share a lane; empty when nothing is required."""
+    """One text for equal requirements, so that they share a lane; empty when nothing is
+    required."""
     if not requires:
         return ""
     if not isinstance(requires, Mapping):
-        raise Invalid("requires", f"is a {type(requires).__name__}", 'use an object such as {"gpu": true}')
+        raise Invalid(
+            "requires", f"is a {type(requires).__name__}", 'use an object such as {"gpu": true}'
+        )
     if len(requires) > MAX_REQUIREMENTS:
         raise Invalid("requires", f"has {len(requires)} entries", f"use at most {MAX_REQUIREMENTS}")
     for name, wanted in requires.items():
         field = f"requires.{name}"
         if not 1 <= len(str(name)) <= 100:
-            raise Invalid("requires", f"has the capability name {name!r}", "use 1 to 100 characters")
+            raise Invalid(
+                "requires", f"has the capability name {name!r}", "use 1 to 100 characters"
+            )
         conditions = wanted.items() if isinstance(wanted, Mapping) else [("==", wanted)]
         for sign, value in conditions:
             if sign not in _COMPARE:
-                raise Invalid(field, f"uses the comparison {sign!r}", "use one of " + " ".join(_COMPARE))
+                raise Invalid(
+                    field, f"uses the comparison {sign!r}", "use one of " + " ".join(_COMPARE)
+                )
             scalar = isinstance(value, str | int | float | bool)
-            if sign == "in" and not (isinstance(value, list | tuple) and all(isinstance(one, str | int | float) for one in value)):
-                raise Invalid(field, "compares with 'in' to something else than a list", "use a list of values")
+            if sign == "in" and not (
+                isinstance(value, list | tuple)
+                and all(isinstance(one, str | int | float) for one in value)
+            ):
+                raise Invalid(
+                    field,
+                    "compares with 'in' to something else than a list",
+                    "use a list of values",
+                )
             if sign != "in" and not scalar:
-                raise Invalid(field, f"is {value!r}", "use a text, number, true or false, or a comparison")
+                raise Invalid(
+                    field, f"is {value!r}", "use a text, number, true or false, or a comparison"
+                )
     encoded = msgspec.json.encode(requires, order="sorted").decode()
     if len(encoded) > 1_000:
         raise Invalid("requires", f"takes {len(encoded):,} characters", "use at most 1,000")
@@ -48,14 +65,16 @@ def canonical(requires: Mapping[str, Any] | None) -> str:
 
 
 def meets(requires: str, capabilities: Mapping[str, Any]) -> bool:
-    """Whether a worker with these capabilities may run a job with these (canonical) requirements."""
+    """Whether a worker with these capabilities may run a job with these (canonical)
+    requirements."""
     if not requires:
         return True
     for name, wanted in msgspec.json.decode(requires).items():
         have = capabilities.get(name)
         conditions = wanted.items() if isinstance(wanted, dict) else [("==", wanted)]
         for sign, value in conditions:
-            compare = _COMPARE.get(sign)  # what came in through SQL was not checked: nobody can meet what nobody understands
+            # what came in through SQL was not checked: nobody can meet what nobody understands
+            compare = _COMPARE.get(sign)
             try:
                 if have is None or compare is None or not compare(have, value):
                     return False

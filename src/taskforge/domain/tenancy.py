@@ -8,11 +8,21 @@ import msgspec
 
 from taskforge.domain import rules
 from taskforge.domain.access import Permission, Role
-from taskforge.domain.errors import Invalid, TaskForgeError
-from taskforge.domain.marks import mark_of
+from taskforge.domain.errors import Conflict, Invalid, TaskForgeError
+from taskforge.domain.versions import mark_of
 
 FIRST_PROJECT = 1  # every store has it: `default` of the first organization
 MIN_PASSWORD, MAX_PASSWORD = 12, 256
+
+
+class Ceiling(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """What one organization may have in all its projects, set by the platform's owner; None means
+    without limit. Its own quotas divide what is under it."""
+
+    projects: int | None = None
+    queues: int | None = None
+    pending_jobs: int | None = None  # pending and scheduled
+    workers: int | None = None
 
 
 class Organization(msgspec.Struct, frozen=True):
@@ -20,6 +30,19 @@ class Organization(msgspec.Struct, frozen=True):
     id: UUID
     name: str
     created_at: datetime
+    most_projects: int | None = None
+    most_queues: int | None = None
+    most_pending_jobs: int | None = None
+    most_workers: int | None = None
+
+    @property
+    def ceiling(self) -> Ceiling:
+        return Ceiling(
+            projects=self.most_projects,
+            queues=self.most_queues,
+            pending_jobs=self.most_pending_jobs,
+            workers=self.most_workers,
+        )
 
 
 class Quota(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -29,10 +52,11 @@ class Quota(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tru
     pending_jobs: int | None = None  # pending and scheduled
     workers: int | None = None
     payload_bytes_per_minute: int | None = None
+    schedules: int | None = None
 
     @property
     def limits_jobs(self) -> bool:
-        return self != Quota(workers=self.workers)
+        return self != Quota(workers=self.workers, schedules=self.schedules)
 
 
 class Project(msgspec.Struct, frozen=True):
@@ -45,11 +69,13 @@ class Project(msgspec.Struct, frozen=True):
     pending_jobs: int | None
     workers: int | None
     payload_bytes_per_minute: int | None
+    schedules: int | None = None
     version: int = 1
 
     @property
     def mark(self) -> str:
-        """Of this project at this version: by its name alone another could be meant after a while."""
+        """Of this project at this version: by its name alone another could be meant after a
+        while."""
         return mark_of(self.id, self.version)
 
     @property
@@ -59,6 +85,7 @@ class Project(msgspec.Struct, frozen=True):
             pending_jobs=self.pending_jobs,
             workers=self.workers,
             payload_bytes_per_minute=self.payload_bytes_per_minute,
+            schedules=self.schedules,
         )
 
 
@@ -121,10 +148,26 @@ class Token(msgspec.Struct, frozen=True):
 
 class QuotaExceeded(TaskForgeError):
     def __init__(self, quota: str, limit: int, retry_after: float) -> None:
-        super().__init__(f"the project's quota {quota} of {limit:,} is used up; try again in {max(1, round(retry_after))} s")
+        super().__init__(
+            f"the project's quota {quota} of {limit:,} is used up; try again in "
+            f"{max(1, round(retry_after))} s"
+        )
         self.quota = quota
         self.limit = limit
         self.retry_after = retry_after
+
+
+class CeilingReached(Conflict):
+    """Waiting does not help by itself: something must end, or be removed, or the platform's owner
+    must allow more."""
+
+    def __init__(self, ceiling: str, limit: int) -> None:
+        super().__init__(
+            f"the organization's ceiling of {limit:,} {ceiling.replace('_', ' ')} is reached; the "
+            f"platform's owner sets it"
+        )
+        self.ceiling = ceiling
+        self.limit = limit
 
 
 def check_email(value: str) -> str:
@@ -137,7 +180,9 @@ def check_email(value: str) -> str:
 def check_password(value: str) -> str:
     rules.text("password", value, least=MIN_PASSWORD, most=MAX_PASSWORD)
     if len(set(value)) < 5:
-        raise Invalid("password", "repeats a few characters", "use a longer phrase that is hard to guess")
+        raise Invalid(
+            "password", "repeats a few characters", "use a longer phrase that is hard to guess"
+        )
     return value
 
 
@@ -145,7 +190,9 @@ def check_name(field: str, value: str) -> str:
     rules.text(field, value, most=100)
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9 ._-]*", value) or value != value.strip():
         raise Invalid(
-            field, f"is {value!r}", "begin with a letter or digit; use letters, digits, spaces, dots, dashes, underscores"
+            field,
+            f"is {value!r}",
+            "begin with a letter or digit; use letters, digits, spaces, dots, dashes, underscores",
         )
     return value
 
@@ -156,8 +203,22 @@ def check_quota(quota: Quota) -> Quota:
         ("pending_jobs", 10**10),
         ("workers", 100_000),
         ("payload_bytes_per_minute", 1 << 40),
+        ("schedules", 1_000_000),
     ):
         value = getattr(quota, name)
         if value is not None:
             rules.integer(f"quota.{name}", value, 1, most)
     return quota
+
+
+def check_ceiling(ceiling: Ceiling) -> Ceiling:
+    for name, most in (
+        ("projects", 1_000_000),
+        ("queues", 1_000_000),
+        ("pending_jobs", 10**10),
+        ("workers", 100_000),
+    ):
+        value = getattr(ceiling, name)
+        if value is not None:
+            rules.integer(f"ceiling.{name}", value, 0, most)
+    return ceiling

@@ -11,6 +11,7 @@ from taskforge.domain.outcome import (
     CancelOutcome,
     Crashed,
     DeadlinePassed,
+    DiedBeforeStart,
     FailForGood,
     Failure,
     HandBackOutcome,
@@ -103,7 +104,8 @@ AnyWireOutcome = (
 
 
 def outcome_of(wire: AnyWireOutcome) -> Outcome:
-    """What a worker reported, checked: what is stored must be readable by everyone. Reasons are bounded by `decide`."""
+    """What a worker reported, checked: what is stored must be readable by everyone. Reasons are
+    bounded by `decide`."""
     match wire:
         case WireSuccess(result):
             document = rules.json_document("result", bytes(result), most=MAX_RESULT_BYTES)
@@ -164,7 +166,7 @@ def wire_of(outcome: Outcome) -> AnyWireOutcome:
             return WireCrashed(worker)
         case DeadlinePassed():
             return WireDeadline()
-        case LeaseRanOut():
+        case LeaseRanOut() | DiedBeforeStart():
             raise AssertionError("only a store says that of a worker")
         case _:
             assert_never(outcome)

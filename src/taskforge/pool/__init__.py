@@ -1,6 +1,8 @@
-"""An in-process worker pool, and rate limits for callers in one event loop. It needs no store and no server.
+"""An in-process worker pool, and rate limits for callers in one event loop. It needs no store and
+no server.
 
-The algorithms (limiters, balancers, retries) are those of `taskforge.domain`, which the platform's queues use too.
+The algorithms (limiters, balancers, retries) are those of `taskforge.domain`, which the platform's
+queues use too.
 """
 
 from taskforge.domain.errors import RemoteError

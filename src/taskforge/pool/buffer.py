@@ -1,4 +1,5 @@
-"""Jobs that were accepted and wait for a worker: first in, first out, or by priority and then so."""
+"""Jobs that were accepted and wait for a worker: first in, first out, or by priority and then
+so."""
 
 from collections import deque
 from typing import Any
@@ -9,14 +10,18 @@ PRIORITIES = 10
 
 
 class Buffer:
-    """Length counts what still waits: a cancelled job leaves at once, though its entry goes only when it is come across."""
+    """Length counts what still waits: a cancelled job leaves at once, though its entry goes only
+    when it is come across."""
 
     __slots__ = ("_dead", "_lanes", "_live", "owner")
 
     def __init__(self, *, by_priority: bool, owner: int = 0) -> None:
         self.owner = owner  # the number of the worker whose own it is
-        # One lane for each priority, the highest first: taking, putting and finding the one to drop are all a step or ten.
-        self._lanes: list[deque[Handle[Any]]] = [deque() for _ in range(PRIORITIES if by_priority else 1)]
+        # One lane for each priority, the highest first: taking, putting and finding the one to drop
+        # are all a step or ten.
+        self._lanes: list[deque[Handle[Any]]] = [
+            deque() for _ in range(PRIORITIES if by_priority else 1)
+        ]
         self._live = 0
         self._dead = 0
 

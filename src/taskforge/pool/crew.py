@@ -1,7 +1,8 @@
-"""The workers of a pool and the jobs among them. Every job that was accepted is settled exactly once.
+"""The workers of a pool and the jobs among them. Every job that was accepted is settled exactly
+once.
 
-Each job runs in a task of its own, in the context of whoever handed it in, and can be cancelled alone. A worker takes its next job
-in the moment its last one ends.
+Each job runs in a task of its own, in the context of whoever handed it in, and can be cancelled
+alone. A worker takes its next job in the moment its last one ends.
 """
 
 import asyncio
@@ -22,11 +23,18 @@ from taskforge.pool.worker import Worker
 
 
 class Crew(Intake):
-    def __init__(self, terms: Terms, runners: Sequence[Runner | None], distributor: Distributor | None) -> None:
+    def __init__(
+        self, terms: Terms, runners: Sequence[Runner | None], distributor: Distributor | None
+    ) -> None:
         super().__init__(terms, runners, distributor)
         self._limiter = terms.limiter
-        # A standard loop's clock is this one behind two calls; a loop that keeps its own time is asked for it.
-        self._time = time.monotonic if type(self._loop).time is asyncio.BaseEventLoop.time else self._loop.time
+        # A standard loop's clock is this one behind two calls; a loop that keeps its own time is
+        # asked for it.
+        self._time = (
+            time.monotonic
+            if type(self._loop).time is asyncio.BaseEventLoop.time
+            else self._loop.time
+        )
         self._is_watched = distributor is not None or terms.limiter is not None
         self._resting: dict[Handle[Any], asyncio.TimerHandle] = {}
         self._busy = 0
@@ -39,11 +47,15 @@ class Crew(Intake):
         handle._place = RUNNING
         worker.handle = handle
         self._busy += 1
-        # Not through the loop's task factory: an eager one would run job after job inside each other.
-        worker.task = asyncio.Task(self._run(worker, handle), loop=self._loop, context=handle._context)
+        # Not through the loop's task factory: an eager one would run job after job inside each
+        # other.
+        worker.task = asyncio.Task(
+            self._run(worker, handle), loop=self._loop, context=handle._context
+        )
 
     async def _run(self, worker: Worker, handle: Handle[Any]) -> None:
-        # Until now a cancel only marked the handle: a task that is cancelled before it began would not even come here.
+        # Until now a cancel only marked the handle: a task that is cancelled before it began would
+        # not even come here.
         handle._task = worker.task
         how = "cancelled"
         began = self._time()
@@ -53,10 +65,16 @@ class Crew(Intake):
                     await self._limiter.acquire()
                     began = self._time()
                 if handle._timeout is not None:
-                    value = await self._within(handle._timeout, worker.runner, handle._function, handle._arguments)
+                    value = await self._within(
+                        handle._timeout, worker.runner, handle._function, handle._arguments
+                    )
                 elif worker.runner is None:
                     answer = handle._function(*handle._arguments)
-                    value = await (answer if type(answer) is CoroutineType else checked(handle._function, answer))
+                    value = await (
+                        answer
+                        if type(answer) is CoroutineType
+                        else checked(handle._function, answer)
+                    )
                 else:
                     value = await worker.runner.run(handle._function, handle._arguments)
                 seconds = self._time() - began
@@ -83,13 +101,15 @@ class Crew(Intake):
             await self._leave(worker)
 
     def _after(self, worker: Worker, handle: Handle[Any], error: Exception, seconds: float) -> str:
-        """What comes of a failure. Whatever goes wrong here ends the job too: nothing may leave it unsettled."""
+        """What comes of a failure. Whatever goes wrong here ends the job too: nothing may leave it
+        unsettled."""
         worker.busy_seconds += seconds
         worker.failed += 1
         try:
             if self._is_watched:
                 self._tell(worker, seconds, failed=True)
-            # Without the frame of `_run`: it holds the handle, which holds the error, which holds the frame.
+            # Without the frame of `_run`: it holds the handle, which holds the error, which holds
+            # the frame.
             error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
             if self._rest(handle, error):
                 return "resting"
@@ -114,11 +134,21 @@ class Crew(Intake):
                 await worker.runner.idle()
         self._release(worker)
 
-    async def _within(self, seconds: float, runner: Runner | None, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    async def _within(
+        self,
+        seconds: float,
+        runner: Runner | None,
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+    ) -> Any:
         limit = asyncio.timeout(seconds)
         try:
             async with limit:
-                return await (checked(function, function(*arguments)) if runner is None else runner.run(function, arguments))
+                return await (
+                    checked(function, function(*arguments))
+                    if runner is None
+                    else runner.run(function, arguments)
+                )
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -153,7 +183,12 @@ class Crew(Intake):
     def _rest(self, handle: Handle[Any], error: Exception) -> bool:
         """Whether the job is tried again, after a while in which its worker is free for others."""
         terms = self._terms
-        if self._is_ending or handle.done() or handle._attempt >= terms.attempts or not isinstance(error, terms.retry_on):
+        if (
+            self._is_ending
+            or handle.done()
+            or handle._attempt >= terms.attempts
+            or not isinstance(error, terms.retry_on)
+        ):
             return False
         delay = terms.retry.wait(handle._attempt, random.random())
         handle._attempt += 1
@@ -214,7 +249,9 @@ class Crew(Intake):
 
     async def end(self, *, now: bool) -> None:
         """Until nothing is left to do: all is finished, or, if it must be now, cancelled."""
-        if asyncio.current_task() in {worker.task for worker in self.workers if worker.task is not None}:
+        if asyncio.current_task() in {
+            worker.task for worker in self.workers if worker.task is not None
+        }:
             raise RuntimeError("a job cannot wait for the pool that runs it to stop")
         self._is_open = False
         for _, turn in self._line:
@@ -236,7 +273,8 @@ class Crew(Intake):
     def stats(self) -> PoolStats:
         counts = self._counts
         return PoolStats(
-            submitted=self._unsettled + sum(counts[how] for how in ("succeeded", "failed", "cancelled", "dropped")),
+            submitted=self._unsettled
+            + sum(counts[how] for how in ("succeeded", "failed", "cancelled", "dropped")),
             succeeded=counts["succeeded"],
             failed=counts["failed"],
             cancelled=counts["cancelled"],
@@ -247,5 +285,7 @@ class Crew(Intake):
             buffered=self._buffered,
             running=self._unsettled - self._buffered - len(self._resting),
             resting=len(self._resting),
-            workers=tuple(worker.stats(owns_buffer=self._distributor is not None) for worker in self.workers),
+            workers=tuple(
+                worker.stats(owns_buffer=self._distributor is not None) for worker in self.workers
+            ),
         )

@@ -1,4 +1,5 @@
-"""Chooses the worker whose queue a job joins. The choices are those of `domain.balancer`; this keeps what they remember."""
+"""Chooses the worker whose queue a job joins. The choices are those of `domain.balancer`; this
+keeps what they remember."""
 
 from collections.abc import Sequence
 from typing import Literal, assert_never
@@ -19,16 +20,23 @@ Distribution = Literal["round_robin", "weighted", "least_load", "adaptive", "sti
 
 
 class Distributor:
-    def __init__(self, distribution: Distribution, size: int, room: int, weights: Sequence[int] | None) -> None:
+    def __init__(
+        self, distribution: Distribution, size: int, room: int, weights: Sequence[int] | None
+    ) -> None:
         """`room`: how many jobs one worker may hold, the running one included."""
         if weights is not None and (len(weights) != size or any(weight < 1 for weight in weights)):
-            raise ValueError(f"weights are {list(weights)}; use {size} whole numbers of at least 1, one for each worker")
+            raise ValueError(
+                f"weights are {list(weights)}; use {size} whole numbers of at least 1, one for "
+                f"each worker"
+            )
         width = len(str(size - 1))
         self.names = [f"worker-{number:0{width}}" for number in range(size)]
         self._distribution = distribution
         self._numbers = {name: number for number, name in enumerate(self.names)}
         each = weights or [1] * size
-        self._candidates = [Candidate(name, 0, room, weight) for name, weight in zip(self.names, each, strict=True)]
+        self._candidates = [
+            Candidate(name, 0, room, weight) for name, weight in zip(self.names, each, strict=True)
+        ]
         self._last: str | None = None
         self._credit: Credits = {}
         self._experience = Experience()
@@ -46,7 +54,11 @@ class Distributor:
                 self._experience, name = adaptive(self._experience, self._candidates)
             case "sticky":
                 # Without a key nothing is to stick: those jobs go where there is most room.
-                name = sticky(key, self._candidates) if key is not None else least_load(None, self._candidates)
+                name = (
+                    sticky(key, self._candidates)
+                    if key is not None
+                    else least_load(None, self._candidates)
+                )
             case _:
                 assert_never(self._distribution)
         number = None if name is None else self._numbers[name]

@@ -12,7 +12,8 @@ class PoolFull(TaskForgeError):
 
 
 class Dropped(TaskForgeError):
-    """The job was accepted, but newer or more urgent ones pushed it out of a full buffer before it could start."""
+    """The job was accepted, but newer or more urgent ones pushed it out of a full buffer before it
+    could start."""
 
 
 class LimiterFull(TaskForgeError):
@@ -20,4 +21,5 @@ class LimiterFull(TaskForgeError):
 
 
 class WorkerDied(TaskForgeError):
-    """The process that ran the job ended under it: killed, out of memory, a crash in native code."""
+    """The process that ran the job ended under it: killed, out of memory, a crash in native
+    code."""

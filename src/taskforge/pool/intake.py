@@ -1,4 +1,5 @@
-"""The way into a pool: who is accepted, who waits for room, who is pushed out, and in whose queue a job stands."""
+"""The way into a pool: who is accepted, who waits for room, who is pushed out, and in whose queue a
+job stands."""
 
 import asyncio
 from abc import abstractmethod
@@ -34,7 +35,9 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Intake:
-    def __init__(self, terms: Terms, runners: Sequence[Runner | None], distributor: Distributor | None) -> None:
+    def __init__(
+        self, terms: Terms, runners: Sequence[Runner | None], distributor: Distributor | None
+    ) -> None:
         self._terms = terms
         self._distributor = distributor
         self._loop = asyncio.get_running_loop()
@@ -45,12 +48,16 @@ class Intake:
                 number,
                 f"worker-{number:0{width}}",
                 runner,
-                self._shared if distributor is None else Buffer(by_priority=terms.by_priority, owner=number),
+                self._shared
+                if distributor is None
+                else Buffer(by_priority=terms.by_priority, owner=number),
             )
             for number, runner in enumerate(runners)
         ]
-        self._idle = self.workers[::-1]  # the last that came free goes first: a light load keeps few processes warm
-        self._line: deque[tuple[Handle[Any], asyncio.Future[None]]] = deque()  # those who wait for room
+        # the last that came free goes first: a light load keeps few processes warm
+        self._idle = self.workers[::-1]
+        # those who wait for room
+        self._line: deque[tuple[Handle[Any], asyncio.Future[None]]] = deque()
         self._buffered = 0
         self._most = terms.buffer
         self._joined = 0  # so many have stood in a worker's own queue; tells which is the oldest
@@ -65,7 +72,8 @@ class Intake:
     def _settle(self, handle: Handle[Any], how: str) -> None: ...
 
     def offer(self, handle: Handle[Any]) -> bool:
-        """Accept the job if there is room, or if room can be made; False when its caller must wait."""
+        """Accept the job if there is room, or if room can be made; False when its caller must
+        wait."""
         if not self._is_open:
             raise PoolClosed("the pool is stopping and takes no more jobs")
         if not self._line and self._place(handle):
@@ -75,7 +83,10 @@ class Intake:
                 return False
             case "reject":
                 self._counts["rejected"] += 1
-                raise PoolFull(f"{self._buffered} jobs wait already; submit fewer, or let the pool wait or drop")
+                raise PoolFull(
+                    f"{self._buffered} jobs wait already; submit fewer, or let the pool "
+                    f"wait or drop"
+                )
             case "drop_oldest":
                 self._push_out(handle)
                 return True
@@ -88,11 +99,13 @@ class Intake:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                handle.cancel()  # accepted in the moment its caller gave up: nobody else holds its handle
+                # accepted in the moment its caller gave up: nobody else holds its handle
+                handle.cancel()
             raise
 
     def _place(self, handle: Handle[Any]) -> bool:
-        """Give it to a worker, or let it stand in a queue; False when there is no room. Every job comes here: calls are spared."""
+        """Give it to a worker, or let it stand in a queue; False when there is no room. Every job
+        comes here: calls are spared."""
         if self._distributor is None:
             if not self._idle and self._buffered >= self._most:
                 return False
@@ -136,8 +149,14 @@ class Intake:
 
     def _push_out(self, handle: Handle[Any]) -> None:
         """Drop the oldest of the least urgent, which may be the newcomer itself."""
-        buffers = [self._shared] if self._distributor is None else [worker.buffer for worker in self.workers]
-        waiting = [oldest for oldest in (buffer.oldest() for buffer in buffers) if oldest is not None]
+        buffers = (
+            [self._shared]
+            if self._distributor is None
+            else [worker.buffer for worker in self.workers]
+        )
+        waiting = [
+            oldest for oldest in (buffer.oldest() for buffer in buffers) if oldest is not None
+        ]
         victim = min(waiting, key=lambda each: (each._priority, each._number), default=handle)
         if self._terms.by_priority and handle._priority < victim._priority:
             victim = handle
@@ -148,7 +167,8 @@ class Intake:
         victim.set_exception(Dropped("a full buffer had no room for it"))
         self._settle(victim, "dropped")
         if victim is not handle and not self._place(handle):
-            # Retried jobs had joined a full buffer. One has left it and one comes: it is as full as before.
+            # Retried jobs had joined a full buffer. One has left it and one comes: it is as full as
+            # before.
             self._unsettled += 1
             self._squeeze(handle)
 

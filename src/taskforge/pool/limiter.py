@@ -1,6 +1,8 @@
-"""Rate limits for callers in one event loop: `acquire()` waits its turn, `try_acquire()` answers at once.
+"""Rate limits for callers in one event loop: `acquire()` waits its turn, `try_acquire()` answers at
+once.
 
-The algorithms are the steps of `taskforge.domain.limiter`; this keeps their state, the clock, and the line of those who wait.
+The algorithms are the steps of `taskforge.domain.limiter`; this keeps their state, the clock, and
+the line of those who wait.
 """
 
 import asyncio
@@ -9,7 +11,17 @@ from collections import deque
 from collections.abc import Callable
 from types import TracebackType
 
-from taskforge.domain.limiter import Adaptive, Bucket, BucketState, admit, check_cost, give_back, is_due, judge, refill
+from taskforge.domain.limiter import (
+    Adaptive,
+    Bucket,
+    BucketState,
+    admit,
+    check_cost,
+    give_back,
+    is_due,
+    judge,
+    refill,
+)
 from taskforge.pool import checks
 from taskforge.pool.errors import LimiterFull
 
@@ -23,7 +35,8 @@ class RateLimiter:
         slow_seconds: float | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`most_waiting`: whoever comes when so many wait hears `LimiterFull` (a leaky bucket that overflows).
+        """`most_waiting`: whoever comes when so many wait hears `LimiterFull` (a leaky bucket that
+        overflows).
 
         `slow_seconds`: for an adaptive bucket, what took longer counts as bad as a failure.
         """
@@ -71,7 +84,8 @@ class RateLimiter:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled() and self._state is not None:
-                # It was let through and cancelled in the same turn of the loop: the next one may go instead.
+                # It was let through and cancelled in the same turn of the loop: the next one may go
+                # instead.
                 self._state = give_back(self._bucket, self._state, cost)
                 self._serve()
             raise
@@ -80,12 +94,18 @@ class RateLimiter:
         await self.acquire()
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self.report(failed=isinstance(error, Exception))
 
-    def report(self, *, failed: bool = False, seconds: float = 0.0, overloaded: bool = False) -> None:
-        """How a piece of work went. An adaptive bucket learns from it; to the others it is all the same."""
+    def report(
+        self, *, failed: bool = False, seconds: float = 0.0, overloaded: bool = False
+    ) -> None:
+        """How a piece of work went. An adaptive bucket learns from it; to the others it is all the
+        same."""
         if not isinstance(self._bucket, Adaptive):
             return
         slow = self._slow_seconds is not None and seconds > self._slow_seconds

@@ -29,8 +29,9 @@ Order = Literal["fifo", "priority"]
 class WorkerPool:
     """A fixed number of workers behind a bounded buffer.
 
-    Every job that was accepted ends, for whoever holds its handle, in a value, an exception or a cancellation; whether the pool is
-    stopped in order (`stop()`, or leaving `async with`) or at once (`stop(now=True)`, or leaving it by an exception).
+    Every job that was accepted ends, for whoever holds its handle, in a value, an exception or a
+    cancellation; whether the pool is stopped in order (`stop()`, or leaving `async with`) or at
+    once (`stop(now=True)`, or leaving it by an exception).
     """
 
     def __init__(
@@ -49,10 +50,12 @@ class WorkerPool:
         distribution: Distribution | None = None,
         weights: Sequence[int] | None = None,
     ) -> None:
-        """`timeout` (seconds) and `attempts` hold for each job; `retry` says how long a failed one rests before it is tried again.
+        """`timeout` (seconds) and `attempts` hold for each job; `retry` says how long a failed one
+        rests before it is tried again.
 
-        With a `distribution` each worker has a queue of its own, and the buffer is shared out among them; without one all take from
-        one queue, which keeps everyone busy and is right unless a job should stay with a worker.
+        With a `distribution` each worker has a queue of its own, and the buffer is shared out among
+        them; without one all take from one queue, which keeps everyone busy and is right unless a
+        job should stay with a worker.
         """
         for name, number in (("size", size), ("buffer", buffer), ("attempts", attempts)):
             checks.whole(name, number, 1)
@@ -66,7 +69,9 @@ class WorkerPool:
         if retry is not None:
             checks.retry_policy(retry)
         if limiter is not None:
-            checks.kind_of("limiter", limiter, RateLimiter, "RateLimiter(TokenBucket(rate=10, burst=1))")
+            checks.kind_of(
+                "limiter", limiter, RateLimiter, "RateLimiter(TokenBucket(rate=10, burst=1))"
+            )
         if weights is not None and distribution not in ("weighted", "sticky"):
             raise ValueError("weights are used by distribution='weighted' and 'sticky' only")
         self.size = size
@@ -82,7 +87,9 @@ class WorkerPool:
             retry_on=checks.error_types("retry_on", retry_on),
             limiter=limiter,
         )
-        self._distributor = distribution and Distributor(distribution, size, 1 + -(-buffer // size), weights)
+        self._distributor = distribution and Distributor(
+            distribution, size, 1 + -(-buffer // size), weights
+        )
         self._crew: Crew | None = None
         self._threads: ThreadPoolExecutor | None = None
 
@@ -93,13 +100,19 @@ class WorkerPool:
             raise PoolClosed("a pool is started once; make a new one")
         if self._kind != "async":
             self._threads = ThreadPoolExecutor(self.size, thread_name_prefix="taskforge-pool")
-        self._crew = Crew(self._terms, [runner(self._kind, self._threads) for _ in range(self.size)], self._distributor or None)
+        self._crew = Crew(
+            self._terms,
+            [runner(self._kind, self._threads) for _ in range(self.size)],
+            self._distributor or None,
+        )
         return self
 
     async def stop(self, *, now: bool = False) -> None:
-        """Take no more jobs, and finish all that were accepted; or cancel them, `now`. The second may follow the first.
+        """Take no more jobs, and finish all that were accepted; or cancel them, `now`. The second
+        may follow the first.
 
-        What runs in a thread cannot be cancelled: `now` ends its handle and does not wait for it. Processes are killed.
+        What runs in a thread cannot be cancelled: `now` ends its handle and does not wait for it.
+        Processes are killed.
         """
         if self._crew is None:
             return
@@ -114,7 +127,10 @@ class WorkerPool:
         return await self.start()
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         try:
             await self.stop(now=error is not None)
@@ -152,10 +168,12 @@ class WorkerPool:
         timeout: float | None = None,
         key: str | None = None,
     ) -> Handle[Any]:
-        """Hand in a job, waiting for room if need be, and get its handle. Keyword arguments go in a `functools.partial`.
+        """Hand in a job, waiting for room if need be, and get its handle. Keyword arguments go in a
+        `functools.partial`.
 
-        `priority` 0 to 9, higher first, counts where the pool's order is by priority. `timeout` replaces the pool's; `math.inf` is
-        none. Jobs with the same `key` go to the same worker where the distribution is sticky.
+        `priority` 0 to 9, higher first, counts where the pool's order is by priority. `timeout`
+        replaces the pool's; `math.inf` is none. Jobs with the same `key` go to the same worker
+        where the distribution is sticky.
         """
         handle = self.handle(function, arguments, priority, timeout, key)
         if not handle._crew.offer(handle):
@@ -239,8 +257,8 @@ class WorkerPool:
         timeout: float | None = None,
         key: Callable[[Any], str] | None = None,
     ) -> Results[Any]:
-        """A job for each item. `async for` gives the results, in the items' order or (`ordered=False`) as they complete; `await`
-        gives them as a list."""
+        """A job for each item. `async for` gives the results, in the items' order or
+        (`ordered=False`) as they complete; `await` gives them as a list."""
         return Results(
             self,
             function,
@@ -260,7 +278,9 @@ class WorkerPool:
     @property
     def crew(self) -> Crew:
         if self._crew is None:
-            raise PoolClosed("the pool is not started; use `async with WorkerPool(…)` or `await pool.start()`")
+            raise PoolClosed(
+                "the pool is not started; use `async with WorkerPool(…)` or `await pool.start()`"
+            )
         return self._crew
 
     def handle(
@@ -274,7 +294,9 @@ class WorkerPool:
     ) -> Handle[Any]:
         crew = self._crew
         if crew is None:
-            raise PoolClosed("the pool is not started; use `async with WorkerPool(…)` or `await pool.start()`")
+            raise PoolClosed(
+                "the pool is not started; use `async with WorkerPool(…)` or `await pool.start()`"
+            )
         handle: Handle[Any] = Handle(crew, function, arguments)
         limit = self._timeout
         if timeout is not None:

@@ -14,11 +14,13 @@ T = TypeVar("T")
 
 
 class Results(Generic[T]):
-    """`async for value in results`, or `values = await results`. Nothing is submitted before one of the two begins.
+    """`async for value in results`, or `values = await results`. Nothing is submitted before one of
+    the two begins.
 
-    Items are read only as fast as results are taken: at most the pool's size and buffer are under way, so an endless source needs
-    no more memory than a short one. The first failure cancels what is left of this map and is raised, unless exceptions are to be
-    returned. Leaving the loop early cancels what is left too.
+    Items are read only as fast as results are taken: at most the pool's size and buffer are under
+    way, so an endless source needs no more memory than a short one. The first failure cancels what
+    is left of this map and is raised, unless exceptions are to be returned. Leaving the loop early
+    cancels what is left too.
     """
 
     def __init__(
@@ -42,7 +44,8 @@ class Results(Generic[T]):
         self._timeout = timeout
         self._key = key
         self._most = pool.size + pool.buffer
-        self._ready: deque[Handle[T]] = deque()  # in the order they are to be given out: submitted, or completed
+        # in the order they are to be given out: submitted, or completed
+        self._ready: deque[Handle[T]] = deque()
         self._sink = self._settled
         self._out = 0  # submitted, not settled
         self._given = 0  # submitted, not given out
@@ -106,7 +109,9 @@ class Results(Generic[T]):
 
     async def _hand_in(self, item: Any) -> None:
         key = None if self._key is None else self._key(item)
-        handle: Handle[T] = self._pool.handle(self._function, (item,), self._priority, self._timeout, key, self._sink)
+        handle: Handle[T] = self._pool.handle(
+            self._function, (item,), self._priority, self._timeout, key, self._sink
+        )
         self._given += 1
         self._out += 1
         if self._ordered:

@@ -1,4 +1,5 @@
-"""Ways to run a job's function: awaited in the event loop, in a thread, or in a process that can be killed."""
+"""Ways to run a job's function: awaited in the event loop, in a thread, or in a process that can be
+killed."""
 
 import asyncio
 import contextlib
@@ -25,7 +26,8 @@ class Runner(Protocol):
     async def run(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any: ...
 
     async def idle(self) -> None:
-        """Until nothing of the last job runs any more, though it may have been cancelled or timed out."""
+        """Until nothing of the last job runs any more, though it may have been cancelled or timed
+        out."""
 
     def close(self) -> None: ...
 
@@ -48,7 +50,10 @@ def runner(kind: Kind, threads: ThreadPoolExecutor | None) -> Runner | None:
 def checked(function: Callable[..., Any], answer: Any) -> Awaitable[Any]:
     if isinstance(answer, Awaitable):
         return answer
-    raise TypeError(f"{function!r} is not async; a pool of plain functions has workers='thread' or workers='process'")
+    raise TypeError(
+        f"{function!r} is not async; a pool of plain functions has workers='thread' or "
+        f"workers='process'"
+    )
 
 
 class ThreadRunner:
@@ -62,8 +67,8 @@ class ThreadRunner:
         return await asyncio.wrap_future(self._under_way)
 
     async def idle(self) -> None:
-        # A thread cannot be stopped from outside. Its worker takes no other job before it is done, so there are never more
-        # threads than the pool's size.
+        # A thread cannot be stopped from outside. Its worker takes no other job before it is done,
+        # so there are never more threads than the pool's size.
         await _over(self._under_way)
 
     def close(self) -> None:
@@ -100,7 +105,8 @@ def _plain(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
 
 
 class ProcessRunner:
-    """A process of its own, started with its first job and again after it was killed. A thread waits for its answers."""
+    """A process of its own, started with its first job and again after it was killed. A thread
+    waits for its answers."""
 
     def __init__(self, threads: ThreadPoolExecutor) -> None:
         self._threads = threads
@@ -150,7 +156,8 @@ class ProcessRunner:
 
 class Child:
     def __init__(self) -> None:
-        # Forking a process that has threads and an event loop copies locks that nobody will ever release.
+        # Forking a process that has threads and an event loop copies locks that nobody will ever
+        # release.
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(theirs,), daemon=True)
@@ -170,7 +177,8 @@ class Child:
 
 
 def _serve(connection: Connection) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides what it means
+    # Ctrl-C reaches the whole group; the parent decides what it means
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
         try:
             function, arguments = connection.recv()
@@ -181,16 +189,24 @@ def _serve(connection: Connection) -> None:
             continue
         try:
             answer = (True, _plain(function, arguments))
-        except Exception as error:  # noqa: BLE001 - any failure of the job's is its answer
+        except Exception as error:  # noqa: BLE001 - what was sent cannot be read here: that is the job's failure, not ours
             answer = (False, _carried(error))
         try:
             connection.send(answer)
-        except Exception as error:  # noqa: BLE001 - what cannot be pickled is told in words
-            connection.send((False, TypeError(f"the answer cannot be sent back: {error!r}; it was {answer[1]!r}"[:2_000])))
+        except Exception as error:  # noqa: BLE001 - what was sent cannot be read here: that is the job's failure, not ours
+            connection.send(
+                (
+                    False,
+                    TypeError(
+                        f"the answer cannot be sent back: {error!r}; it was {answer[1]!r}"[:2_000]
+                    ),
+                )
+            )
 
 
 def _carried(error: Exception) -> Exception:
-    """The error itself; or, where it would not come out of the pipe as what went in, what it said."""
+    """The error itself; or, where it would not come out of the pipe as what went in, what it
+    said."""
     frames = traceback.format_exc()
     try:
         error.add_note("in the worker process:\n" + frames)

@@ -13,7 +13,8 @@ class WorkerStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PoolStats(msgspec.Struct, frozen=True, kw_only=True):
-    """submitted = succeeded + failed + cancelled + dropped + buffered + running + resting, at all times."""
+    """submitted = succeeded + failed + cancelled + dropped + buffered + running + resting, at all
+    times."""
 
     submitted: int
     succeeded: int

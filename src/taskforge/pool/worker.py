@@ -10,7 +10,17 @@ from taskforge.pool.stats import WorkerStats
 
 
 class Worker:
-    __slots__ = ("buffer", "busy_seconds", "failed", "handle", "name", "number", "runner", "succeeded", "task")
+    __slots__ = (
+        "buffer",
+        "busy_seconds",
+        "failed",
+        "handle",
+        "name",
+        "number",
+        "runner",
+        "succeeded",
+        "task",
+    )
 
     def __init__(self, number: int, name: str, runner: Runner | None, buffer: Buffer) -> None:
         self.number = number

@@ -1,14 +1,14 @@
 """The app object: where the jobs are, which functions run them, and how to reach both."""
 
 import asyncio
-import os
-import sys
-import threading
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import Any, Self, TypeVar
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from typing import Any, Self, TypeVar, Unpack
 from urllib.parse import urlsplit
 from uuid import UUID
 
+from msgspec import UNSET
+
+from taskforge.domain import rules
 from taskforge.domain.changes import CancelJob, Changed, JobChange, RedriveJob
 from taskforge.domain.errors import Invalid, NotFound
 from taskforge.domain.execution import Execution
@@ -16,41 +16,49 @@ from taskforge.domain.explanation import Explanation
 from taskforge.domain.job import Inserted, NewJob, Refused
 from taskforge.domain.job import Job as StoredJob
 from taskforge.domain.log import Line, level_named
+from taskforge.node import make_node
 from taskforge.operations import jobs as operations
-from taskforge.operations.upkeep import PRUNE_SECONDS, Upkeep
+from taskforge.ports.engine import AnyEngine
+from taskforge.ports.jobs import Transactional
 from taskforge.sdk.connections import Connections
-from taskforge.sdk.crew import Crew
 from taskforge.sdk.declared import Declared, DeclaredQueues
+from taskforge.sdk.events import AppEvent, follow
 from taskforge.sdk.handles import JobHandle, id_of
-from taskforge.sdk.jobs import ClassHandler, Job, JobDecorator, JobFunction, Options, handler_of
+from taskforge.sdk.hidden_loop import HiddenLoop
+from taskforge.sdk.job_classes import ClassHandler, Job, handler_of
+from taskforge.sdk.jobs import JobDecorator, JobFunction
+from taskforge.sdk.keeping import choose_options, keeper_maker
+from taskforge.sdk.options import EnqueueOptions, Options
+from taskforge.sdk.schedules import AppSchedules, build
+from taskforge.sdk.waiter import has_ended
 from taskforge.settings import Settings
-from taskforge.storage.engine import Engine, Transactional
-from taskforge.wiring import make_engine, remote_source, with_absolute_path
-from taskforge.worker.executor import FailureHook, Middleware
-from taskforge.worker.lease import Charge, Keeper
-from taskforge.worker.processes import this_process
+from taskforge.wiring import make_engine, with_absolute_path, work_source
+from taskforge.worker.handler_calls import FailureHook, Middleware
 from taskforge.worker.registry import Handler, Registry
-from taskforge.worker.source import EngineSource
-from taskforge.worker.worker import HealthCheck, Worker, WorkerOptions
+from taskforge.worker.self_report import HealthCheck
+from taskforge.worker.worker import Worker
 
 T = TypeVar("T")
 J = TypeVar("J", bound=type[Job])
-CLOSE_SECONDS = 5.0
+S = TypeVar("S")
 
 
 class TaskForge:
-    """`forge = TaskForge("sqlite:///jobs.db")`: one object per application, made at import, connected when first used."""
+    """`forge = TaskForge("sqlite:///jobs.db")`: one object per application, made at import,
+    connected when first used."""
 
-    def __init__(self, url: str | None = None, *, settings: Settings | None = None, **flags: Any) -> None:
-        """Without a URL, TASKFORGE_URL or taskforge.toml decides. Other settings may be given by name."""
+    def __init__(
+        self, url: str | None = None, *, settings: Settings | None = None, **flags: Any
+    ) -> None:
+        """Without a URL, TASKFORGE_URL or taskforge.toml decides. Other settings may be given by
+        name."""
         self.settings = settings or Settings.load({"url": url, **flags})
         self.registry = Registry()
         self._declared = DeclaredQueues()
         self.middlewares: list[Middleware] = []
         self.failure_hooks: list[FailureHook] = []
         self._own = self._connections = self.connections(lambda: make_engine(self._store))
-        # By process: after a fork (gunicorn, uwsgi) the parent's thread does not exist in the child, which starts its own.
-        self._hidden: dict[int, tuple[asyncio.AbstractEventLoop, threading.Thread]] = {}
+        self._hidden = HiddenLoop()
 
     @property
     def settings(self) -> Settings:
@@ -72,18 +80,25 @@ class TaskForge:
         dead_letter_queue: str | None = None,
         **settings: Any,
     ) -> None:
-        """Declare a queue: made, or brought to these settings, when the app next uses its store. Settings not named stay."""
+        """Declare a queue: made, or brought to these settings, when the app next uses its store.
+        Settings not named stay."""
         self._declared.add(Declared(name, description, priority, dead_letter_queue, settings))
 
     @property
     def job(self) -> JobDecorator:
-        """Make a function the handler of a job type: `@forge.job`, or with options, `@forge.job(queue="emails")`. Async functions
-        run on the event loop, plain ones in threads, and `kind="process"` ones in processes that can be killed. `aliases` are
-        names it had before."""
+        """Make a function the handler of a job type: `@forge.job`, or with options,
+        `@forge.job(queue="emails")`. Async functions run on the event loop, plain ones in threads,
+        and `kind="process"` ones in processes that can be killed. `aliases` are names it had
+        before."""
         return JobDecorator(self._register)
 
     def _register(
-        self, call: Callable[..., Any], *, job_type: str | None = None, aliases: tuple[str, ...] = (), **options: Any
+        self,
+        call: Callable[..., Any],
+        *,
+        job_type: str | None = None,
+        aliases: tuple[str, ...] = (),
+        **options: Any,
     ) -> JobFunction[..., Any, ..., Any]:
         name = job_type or str(getattr(call, "__name__", "job"))
         handler = Handler(call, job_type=name, **{"queue": "default", **options})
@@ -100,34 +115,75 @@ class TaskForge:
         self.registry.add(handler, aliases)
         self._declared.mention(handler.queue)
 
+    def schedule(
+        self,
+        cron: str | None = None,
+        /,
+        *,
+        name: str | None = None,
+        payload: Any = UNSET,
+        **options: Any,
+    ) -> Callable[[S], S]:
+        """Run a handler by the clock: `@forge.schedule("0 3 * * *", tz="Asia/Jakarta")` above
+        `@forge.job`. Made, or brought to what is said here, when the app next uses its store; named
+        like its job type unless `name` says otherwise. `options`: see `schedules.create`."""
+
+        def declare(job: S) -> S:
+            handler = getattr(job, "handler", None)
+            if not isinstance(handler, Handler):
+                raise Invalid(
+                    "@forge.schedule", "is not above a handler", "put it above @forge.job"
+                )
+            timing = options if cron is None else {"cron": cron, **options}
+            new = build(name or handler.job_type, job, payload, timing)
+            handler.decode(bytes(new.job.payload))  # what it could not take is said here
+            self._declared.add_schedule(new)
+            return job
+
+        return declare
+
+    def own_schedules(self, owner: str) -> None:
+        """Mark the schedules that the code declares as this application's; those of its that are
+        gone from the code are removed when it connects."""
+        self._declared.schedules.owner = rules.text("owner", owner, most=100)
+
+    @property
+    def schedules(self) -> AppSchedules:
+        """Make, read, edit, pause, resume, run and delete schedules."""
+        return AppSchedules(self)
+
     def middleware(self, layer: Middleware) -> Middleware:
-        """Wrap every handler: `async def layer(ctx, call): … await call() …`. The first one added is the outermost."""
+        """Wrap every handler: `async def layer(ctx, call): … await call() …`. The first one added
+        is the outermost."""
         self.middlewares.append(layer)
         return layer
 
     def on_failure(self, hook: FailureHook) -> FailureHook:
-        """Call `hook(ctx, error)`, a plain or an async function, whenever a handler raises: for Sentry and the like.
+        """Call `hook(ctx, error)`, a plain or an async function, whenever a handler raises: for
+        Sentry and the like.
 
-        From a handler of `kind="process"` the error is a `RemoteError`: `.name` of its type, `.message`, `.frames` (its traceback).
+        From a handler of `kind="process"` the error is a `RemoteError`: `.name` of its type,
+        `.message`, `.frames` (its traceback).
         """
         self.failure_hooks.append(hook)
         return hook
 
     # --- Connecting ---
 
-    async def engine(self) -> Engine:
+    async def engine(self) -> AnyEngine:
         """The engine of this event loop, connected and with every declared queue in place."""
         return await self._connections.engine()
 
     async def close(self) -> None:
         await self._connections.close()
 
-    def connections(self, make: Callable[[], Engine]) -> Connections:
+    def connections(self, make: Callable[[], AnyEngine]) -> Connections:
         """Connections of this app to another store, for `use`."""
         return Connections(make, self._declared)
 
     def use(self, connections: Connections) -> Connections:
-        """Reach jobs through these from now on; answers with what was used before. Tests put a temporary store in place so."""
+        """Reach jobs through these from now on; answers with what was used before. Tests put a
+        temporary store in place so."""
         before, self._connections = self._connections, connections
         return before
 
@@ -145,16 +201,21 @@ class TaskForge:
         return await operations.enqueue(engine, engine.home, job)
 
     async def insert_many(self, jobs: Sequence[NewJob]) -> list[Inserted]:
-        """All jobs in one go. If any is refused, the first refusal is raised; those accepted are enqueued all the same."""
+        """All jobs in one go. If any is refused, the first refusal is raised; those accepted are
+        enqueued all the same."""
         engine = await self.engine()
         return _accepted(await engine.insert(engine.home, jobs))
 
     async def insert_within(self, connection: Any, jobs: Sequence[NewJob]) -> list[Inserted]:
-        """Enqueue inside your own PostgreSQL transaction, on your asyncpg connection: the jobs exist if and when it commits. A
-        refusal is raised; rolling back is then up to you."""
+        """Enqueue inside your own PostgreSQL transaction, on your asyncpg connection: the jobs
+        exist if and when it commits. A refusal is raised; rolling back is then up to you."""
         engine = await self.engine()
         if not isinstance(engine, Transactional):
-            raise Invalid("url", f"is {urlsplit(self.settings.url).scheme}", "use postgresql:// to enqueue within a transaction")
+            raise Invalid(
+                "url",
+                f"is {urlsplit(self.settings.url).scheme}",
+                "use postgresql:// to enqueue within a transaction",
+            )
         return _accepted(await engine.insert_within(connection, engine.home, jobs))
 
     async def enqueue(self, job: Job, **options: Any) -> JobHandle[Any]:
@@ -164,21 +225,28 @@ class TaskForge:
     async def enqueue_many(self, jobs: Iterable[NewJob | Job]) -> list[JobHandle[Any]]:
         """Enqueue what `build` made, and instances of job classes, in one go."""
         built = [self.build(job) if isinstance(job, Job) else job for job in jobs]
-        return [JobHandle(self, one.job, existed=one.existed) for one in await self.insert_many(built)]
+        return [
+            JobHandle(self, one.job, existed=one.existed) for one in await self.insert_many(built)
+        ]
 
-    def build(self, job: Job, **options: Any) -> NewJob:
+    def build(self, job: Job, **options: Unpack[EnqueueOptions]) -> NewJob:
         handler = self.registry.get(type(job).job_type or type(job).__name__)
         if not isinstance(handler, ClassHandler):
             raise NotFound("job class", type(job).__name__)
         if handler.arguments is not type(job):
             known = f"the job type {handler.job_type!r} is that of {handler.arguments.__name__}"
-            raise Invalid(type(job).__name__, f"is not registered, {known}", "give it a job_type of its own and add it to the app")
+            raise Invalid(
+                type(job).__name__,
+                f"is not registered, {known}",
+                "give it a job_type of its own and add it to the app",
+            )
         return Options(**options).build(handler, handler.encode_instance(job))
 
     # --- Looking and steering ---
 
     def handle(self, job: UUID | str) -> JobHandle[Any]:
-        """A handle on a job that was enqueued elsewhere: in another request, by another process. Its result is plain JSON."""
+        """A handle on a job that was enqueued elsewhere: in another request, by another process.
+        Its result is plain JSON."""
         return JobHandle(self, id_of(job))
 
     async def get(self, job: UUID | str) -> StoredJob:
@@ -209,8 +277,9 @@ class TaskForge:
         offset: int = 0,
         execution: UUID | None = None,
     ) -> list[Line]:
-        """What a job's handlers logged (or one execution's), from this level on, and how its executions ended, oldest first. For
-        the page behind, pass the id of the last line as `after`."""
+        """What a job's handlers logged (or one execution's), from this level on, and how its
+        executions ended, oldest first. For the page behind, pass the id of the last line as
+        `after`."""
         engine = await self.engine()
         return await engine.logs(
             [engine.home],
@@ -226,6 +295,21 @@ class TaskForge:
         """The job once it has ended, or is in its dead letter queue."""
         return await self._connections.wait(id_of(job))
 
+    async def results(
+        self, handles: Sequence[JobHandle[T]], timeout: float | None = None
+    ) -> list[T]:
+        """What each of these jobs returned, in their order; the first one that failed raises."""
+        engine = await self.engine()
+        jobs = await engine.get([engine.home], [handle.id for handle in handles])
+        ended = {job.id: job for job in jobs if has_ended(job)}
+        waiting = [handle for handle in handles if handle.id not in ended]
+        later = await asyncio.gather(*(handle.result(timeout) for handle in waiting))
+        came = dict(zip((handle.id for handle in waiting), later, strict=True))
+        return [
+            came[handle.id] if handle.id in came else handle.read_result(ended[handle.id])
+            for handle in handles
+        ]
+
     async def cancel(self, job: UUID | str, reason: str = "cancelled by request") -> Changed:
         return await self.change(job, CancelJob(reason))
 
@@ -238,57 +322,43 @@ class TaskForge:
         engine = await self.engine()
         return await operations.change(engine, [engine.home], job, verb)
 
+    async def events(self, topic: str = "", *, after: str | None = None) -> AsyncIterator[AppEvent]:
+        """What happens, as it happens: `async for event in forge.events("job.failed"): …`. Topics
+        that begin so; `after`: the cursor of an event to go on behind, else from now on."""
+        async for event in follow(await self.engine(), after):
+            if event.topic.startswith(topic):
+                yield event
+
     # --- Working ---
 
-    async def worker(self, *, health_check: HealthCheck | None = None, registry: Registry | None = None, **options: Any) -> Worker:
+    async def worker(
+        self,
+        *,
+        health_check: HealthCheck | None = None,
+        registry: Registry | None = None,
+        **options: Any,
+    ) -> Worker:
         """A worker on this app's jobs, not yet running. `options` are those of `WorkerOptions`."""
         if self._connections is not self._own:
             problem = "would keep its lease in the app's own store while a test's takes its place"
             raise Invalid("worker()", problem, "inside a Sandbox jobs are run with box.run()")
-        settings = self.settings
-        defaults = {
-            "lease_seconds": settings.lease_seconds,
-            "poll_seconds": settings.poll_seconds,
-            "grace_seconds": settings.grace_seconds,
-        }
         engine = await self.engine()
-        chosen = WorkerOptions(**(defaults | options))
-        interval = min(settings.rhythm_of(chosen.lease_seconds), 1.0)
-
-        def make_keeper(incarnation: UUID, hear: Callable[..., None]) -> Keeper:
-            charge = Charge(self._store, incarnation, chosen.lease_seconds, interval, this_process())
-            return Keeper([sys.executable, "-m", "taskforge.sdk.lease_keeper"], charge, hear)
-
+        chosen = choose_options(self.settings, options)
         return Worker(
-            remote_source(engine) or EngineSource(engine, engine.home, standing=True),
+            work_source(engine, standing=True),
             registry or self.registry,
             chosen,
-            make_keeper,
+            keeper_maker(self._store, chosen.lease_seconds),
             middleware=self.middlewares,
             failure_hooks=self.failure_hooks,
             health_check=health_check,
         )
 
-    def upkeep(self, engine: Engine, *, prune_interval: float = PRUNE_SECONDS) -> Upkeep:
-        settings = self.settings
-        return Upkeep(
-            engine, interval=settings.upkeep_seconds, prune_interval=prune_interval, retention_days=settings.retention_days
-        )
-
     async def work(self, **options: Any) -> None:
-        """Run a worker and the upkeep in this process until cancelled or until one of them fails; then stop gracefully."""
+        """Run a worker and the upkeep in this process until cancelled or until one of them fails;
+        then stop gracefully."""
         worker = await self.worker(**options)
-        crew = Crew([worker], self.upkeep(await self.engine()))
-        cancelled: asyncio.CancelledError | None = None
-        while not crew.running.done():
-            try:
-                await asyncio.wait([crew.running])
-            except asyncio.CancelledError as error:
-                cancelled = error
-                crew.stop()  # the first time within the grace time, the second at once
-        crew.running.result()
-        if cancelled is not None:
-            raise cancelled
+        await make_node(await self.engine(), self.settings, workers=[worker]).run_until_cancelled()
 
     # --- From code that is not async ---
 
@@ -305,34 +375,15 @@ class TaskForge:
 
     def hidden_loop(self) -> asyncio.AbstractEventLoop:
         """The event loop behind `sync`, in a thread of its own."""
-        loop, _ = self._hidden.get(os.getpid(), (None, None))
-        if loop is None:
-            # Of threads that come at once one wins. A lock would do that too, but a fork may copy it while it is held.
-            made = asyncio.new_event_loop()
-            thread = threading.Thread(target=_run_and_close, args=(made,), name="taskforge-sync", daemon=True)
-            loop, _ = self._hidden.setdefault(os.getpid(), (made, thread))
-            if loop is made:
-                thread.start()
-            else:
-                made.close()
-        return loop
+        return self._hidden.loop()
 
     @property
     def has_hidden_loop(self) -> bool:
-        return os.getpid() in self._hidden
+        return self._hidden.has_begun
 
     def close_sync(self) -> None:
         """Close what `sync` opened. Not needed before a process ends."""
-        loop, thread = self._hidden.pop(os.getpid(), (None, None))
-        if loop is not None and thread is not None:
-            asyncio.run_coroutine_threadsafe(self.close(), loop).result()
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join(CLOSE_SECONDS)  # a thread that a handler started may not end
-
-
-def _run_and_close(loop: asyncio.AbstractEventLoop) -> None:
-    with asyncio.Runner(loop_factory=lambda: loop) as runner:  # which ends its tasks and threads too
-        runner.get_loop().run_forever()
+        self._hidden.close(self.close)
 
 
 def _accepted(answers: Sequence[Inserted | Refused]) -> list[Inserted]:

@@ -1,4 +1,5 @@
-"""An application's engines. An engine belongs to one event loop: the application's own, and the hidden one behind `sync`."""
+"""An application's engines. An engine belongs to one event loop: the application's own, and the
+hidden one behind `sync`."""
 
 import asyncio
 import weakref
@@ -8,23 +9,31 @@ from uuid import UUID
 
 from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.job import Job
+from taskforge.ports.engine import AnyEngine
 from taskforge.sdk.declared import DeclaredQueues
-from taskforge.sdk.handles import Waiter
-from taskforge.storage.engine import Engine
+from taskforge.sdk.waiter import Waiter
 
 
 class Connections:
-    def __init__(self, make: Callable[[], Engine], declared: DeclaredQueues) -> None:
-        """`make` gives an engine that is not open yet; each that was opened gets the queues that are declared."""
+    def __init__(self, make: Callable[[], AnyEngine], declared: DeclaredQueues) -> None:
+        """`make` gives an engine that is not open yet; each that was opened gets the queues that
+        are declared."""
         self._make = make
         self._declared = declared
         # With the number of declarations that were brought about in each.
-        self._engines: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Engine, int]] = weakref.WeakKeyDictionary()
-        self._opening: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = weakref.WeakKeyDictionary()
-        self._waiters: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Waiter] = weakref.WeakKeyDictionary()
+        self._engines: weakref.WeakKeyDictionary[
+            asyncio.AbstractEventLoop, tuple[AnyEngine, int]
+        ] = weakref.WeakKeyDictionary()
+        self._opening: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._waiters: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Waiter] = (
+            weakref.WeakKeyDictionary()
+        )
 
-    async def engine(self) -> Engine:
-        """The engine of this event loop, opened when first asked for; what was declared since then is brought about."""
+    async def engine(self) -> AnyEngine:
+        """The engine of this event loop, opened when first asked for; what was declared since then
+        is brought about."""
         loop = asyncio.get_running_loop()
         found = self._engines.get(loop)
         if found is not None and found[1] == self._declared.count:
@@ -33,7 +42,10 @@ class Connections:
             found = self._engines.get(loop)
             if found is not None:
                 engine, brought_about = found
-                self._engines[loop] = engine, await self._declared.bring_about(engine, engine.home, brought_about)
+                self._engines[loop] = (
+                    engine,
+                    await self._declared.bring_about(engine, engine.home, brought_about),
+                )
                 return engine
             engine = self._make()
             try:
@@ -64,7 +76,8 @@ class Connections:
             await engine.close()
 
     async def close_all(self, blocked: asyncio.AbstractEventLoop | None = None) -> None:
-        """What any event loop opened. An engine whose loop is over, or waits for this call, is closed here."""
+        """What any event loop opened. An engine whose loop is over, or waits for this call, is
+        closed here."""
         here = asyncio.get_running_loop()
         for loop, (engine, _) in list(self._engines.items()):
             if loop is here:

@@ -1,4 +1,5 @@
-"""Queues that the code declares: made, or brought to what it says, when the application connects or next uses its connection."""
+"""Queues that the code declares: made, or brought to what it says, when the application connects or
+next uses its connection."""
 
 import logging
 from contextlib import suppress
@@ -9,7 +10,9 @@ import msgspec
 from taskforge.domain.access import Forbidden
 from taskforge.domain.errors import Conflict, Invalid
 from taskforge.domain.queue import CreateQueue, Queue, QueueSettings, UpdateQueue
-from taskforge.storage.engine import Engine
+from taskforge.domain.schedule import NewSchedule
+from taskforge.ports.engine import AnyEngine
+from taskforge.sdk.schedules import DeclaredSchedules
 
 logger = logging.getLogger("taskforge.sdk")
 TRIES = 5  # another process may be declaring the same at this moment
@@ -27,16 +30,24 @@ class DeclaredQueues:
     def __init__(self) -> None:
         self._queues: dict[str, Declared] = {}
         self._numbers: dict[str, int] = {}
+        self.schedules = DeclaredSchedules()
         self.count = 0  # of declarations so far
 
     def add(self, queue: Declared) -> None:
         QueueSettings.parse(queue.settings)
-        if queue.dead_letter_queue is not None and queue.name in self._chain(queue.dead_letter_queue):
+        if queue.dead_letter_queue is not None and queue.name in self._chain(
+            queue.dead_letter_queue
+        ):
             expected = "use a queue whose own dead letters end elsewhere"
             raise Invalid("dead_letter_queue", f"leads from {queue.name!r} back to it", expected)
         if queue.dead_letter_queue is not None:
             self.mention(queue.dead_letter_queue)
         self._declare(queue)
+
+    def add_schedule(self, schedule: NewSchedule) -> None:
+        self.mention(schedule.job.queue)
+        self.schedules.add(schedule)
+        self.count += 1
 
     def mention(self, name: str) -> None:
         """A queue that must exist, whatever its settings are."""
@@ -56,8 +67,9 @@ class DeclaredQueues:
             name = self._queues[name].dead_letter_queue if name in self._queues else None
         return chain
 
-    async def bring_about(self, engine: Engine, project: int, since: int = 0) -> int:
-        """What was declared after the first `since` declarations. Returns how many there are now, all of them brought about."""
+    async def bring_about(self, engine: AnyEngine, project: int, since: int = 0) -> int:
+        """What was declared after the first `since` declarations. Returns how many there are now,
+        all of them brought about."""
         count = self.count
         new = [queue for name, queue in list(self._queues.items()) if self._numbers[name] > since]
         # Dead letter queues first: others point to them.
@@ -67,10 +79,11 @@ class DeclaredQueues:
         except Forbidden as error:
             # A worker's key, say: it works on what is there.
             logger.info("the declared queues are left as they are: %s", error)
+        await self.schedules.bring_about(engine, project)
         return count
 
 
-async def _bring_about(engine: Engine, project: int, declared: Declared) -> None:
+async def _bring_about(engine: AnyEngine, project: int, declared: Declared) -> None:
     for _ in range(TRIES):
         known = {queue.name: queue for queue in await engine.queues([project])}
         with suppress(Conflict):
@@ -86,7 +99,11 @@ def _change(declared: Declared, known: dict[str, Queue]) -> CreateQueue | Update
     if declared.dead_letter_queue is not None:
         target = known.get(declared.dead_letter_queue)
         if target is None:
-            raise Invalid("dead_letter_queue", f"{declared.dead_letter_queue!r} does not exist", "use a queue of the same project")
+            raise Invalid(
+                "dead_letter_queue",
+                f"{declared.dead_letter_queue!r} does not exist",
+                "use a queue of the same project",
+            )
         settings["dead_letter_queue_id"] = target.id
     queue = known.get(declared.name)
     if queue is None:
@@ -104,4 +121,9 @@ def _change(declared: Declared, known: dict[str, Queue]) -> CreateQueue | Update
     )
     if same:
         return None
-    return UpdateQueue(queue=queue.id, description=declared.description, priority=declared.priority, settings=merged)
+    return UpdateQueue(
+        queue=queue.id,
+        description=declared.description,
+        priority=declared.priority,
+        settings=merged,
+    )

@@ -1,4 +1,5 @@
-"""The process that keeps a worker's lease: `python -m taskforge.sdk.lease_keeper`, started by the worker, never by hand."""
+"""The process that keeps a worker's lease: `python -m taskforge.sdk.lease_keeper`, started by the
+worker, never by hand."""
 
 import asyncio
 import logging
@@ -10,12 +11,12 @@ from uuid import UUID
 import msgspec
 
 from taskforge.domain.outcome import HELD_UP
-from taskforge.storage.engine import Engine
+from taskforge.ports.engine import AnyEngine
 from taskforge.telemetry.logs import LINE
-from taskforge.wiring import make_engine, remote_source
-from taskforge.worker.lease import LOST, Charge, keep
-from taskforge.worker.parent import outlive_signals
-from taskforge.worker.source import EngineSource
+from taskforge.wiring import make_engine, work_source
+from taskforge.worker.processes.keeper_words import LOST, Charge
+from taskforge.worker.processes.lease import keep
+from taskforge.worker.processes.process_watch import outlive_signals
 
 
 async def main() -> int:
@@ -29,9 +30,8 @@ async def main() -> int:
     return 0 if await keep(lambda: make_engine(settings), charge, _hand_back) else LOST
 
 
-async def _hand_back(engine: Engine, incarnation: UUID, fences: Sequence[UUID]) -> None:
-    source = remote_source(engine) or EngineSource(engine, engine.home)
-    await source.hand_back(incarnation, fences, HELD_UP)
+async def _hand_back(engine: AnyEngine, incarnation: UUID, fences: Sequence[UUID]) -> None:
+    await work_source(engine).hand_back(incarnation, fences, HELD_UP)
 
 
 if __name__ == "__main__":

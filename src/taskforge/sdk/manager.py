@@ -1,4 +1,5 @@
-"""Workers from Python: custom worker classes, factories by role, and a manager that starts and stops them."""
+"""Workers from Python: custom worker classes, factories by role, and a manager that starts and
+stops them."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,11 +13,12 @@ from taskforge.domain import rules
 from taskforge.domain.errors import Invalid
 from taskforge.domain.ids import created_at, job_of
 from taskforge.domain.worker import NewWorker, check_worker
+from taskforge.node import Node, make_node
 from taskforge.sdk.app import TaskForge
-from taskforge.sdk.crew import Crew
 from taskforge.worker.context import Context
+from taskforge.worker.options import WorkerOptions
 from taskforge.worker.registry import Handler, Registry
-from taskforge.worker.worker import Worker, WorkerOptions
+from taskforge.worker.worker import Worker
 
 
 class IncomingJob(msgspec.Struct, frozen=True):
@@ -31,9 +33,11 @@ class IncomingJob(msgspec.Struct, frozen=True):
 
 
 class CustomWorker:
-    """A worker that takes whole jobs instead of having a handler for each type. Subclass it and give `process_job`.
+    """A worker that takes whole jobs instead of having a handler for each type. Subclass it and
+    give `process_job`.
 
-    It may answer like any handler: return a value, raise, or return Snooze, Retry, Fail, Cancel, Skip.
+    It may answer like any handler: return a value, raise, or return Snooze, Retry, Fail, Cancel,
+    Skip.
     """
 
     role: ClassVar[str | None] = None
@@ -49,9 +53,21 @@ class CustomWorker:
         return True
 
 
-_OWN = ("max_concurrent_jobs", "worker_id", "job_timeout", "retry_limit", "cleanup_interval", "health_check_interval")
-_OPTIONS = tuple(name for name in WorkerOptions.__struct_fields__ if name not in ("name", "slots", "health_check_seconds"))
-_SAID = tuple(name for name in _OPTIONS if name in NewWorker.__struct_fields__)  # what registration would refuse is refused here
+_OWN = (
+    "max_concurrent_jobs",
+    "worker_id",
+    "job_timeout",
+    "retry_limit",
+    "cleanup_interval",
+    "health_check_interval",
+)
+_OPTIONS = tuple(
+    name
+    for name in WorkerOptions.__struct_fields__
+    if name not in ("name", "slots", "health_check_seconds")
+)
+# what registration would refuse is refused here
+_SAID = tuple(name for name in _OPTIONS if name in NewWorker.__struct_fields__)
 
 
 class WorkerManager:
@@ -69,28 +85,46 @@ class WorkerManager:
         health_check_interval: float = 30.0,
         **options: Any,
     ) -> None:
-        """`job_timeout` in seconds and `retry_limit` (tries after the first) hold for the app's jobs that name none, themselves or
-        by their handler, before those of their queue (300 and 2); one that came from elsewhere runs no longer than `job_timeout`.
-        `cleanup_interval`: seconds between two removals of what retention no longer keeps; `health_check_interval`: between two
-        health checks. `options` are those of `WorkerOptions`."""
+        """`job_timeout` in seconds and `retry_limit` (tries after the first) hold for the app's
+        jobs that name none, themselves or by their handler, before those of their queue (300 and
+        2); one that came from elsewhere runs no longer than `job_timeout`. `cleanup_interval`:
+        seconds between two removals of what retention no longer keeps; `health_check_interval`:
+        between two health checks. `options` are those of `WorkerOptions`."""
         for name in options:
             if name not in _OPTIONS:
                 raise rules.unknown("WorkerManager()", name, (*_OWN, *_OPTIONS))
         if worker_id is not None:
             rules.text("worker_id", worker_id, most=100)
         rules.integer("max_concurrent_jobs", max_concurrent_jobs, 1, 1_000)
-        self._timeout = None if job_timeout is None else rules.number("job_timeout", job_timeout, 0.1, 30 * 86_400)
-        self._attempts = None if retry_limit is None else rules.integer("retry_limit", retry_limit, 0, 9_999) + 1
+        self._timeout = (
+            None
+            if job_timeout is None
+            else rules.number("job_timeout", job_timeout, 0.1, 30 * 86_400)
+        )
+        self._attempts = (
+            None if retry_limit is None else rules.integer("retry_limit", retry_limit, 0, 9_999) + 1
+        )
         self._cleanup_interval = rules.number("cleanup_interval", cleanup_interval, 0.1, 86_400)
         often = rules.number("health_check_interval", health_check_interval, 0.05, 86_400)
         self._forge = forge
-        self._options = {"name": worker_id, "slots": max_concurrent_jobs, "health_check_seconds": often, **options}
-        check_worker(NewWorker(name=worker_id or "any", **{name: options[name] for name in _SAID if name in options}))
+        self._options = {
+            "name": worker_id,
+            "slots": max_concurrent_jobs,
+            "health_check_seconds": often,
+            **options,
+        }
+        check_worker(
+            NewWorker(
+                name=worker_id or "any",
+                **{name: options[name] for name in _SAID if name in options},
+            )
+        )
         if self._timeout is not None or self._attempts is not None:
             forge.registry.default_to(timeout=self._timeout, max_attempts=self._attempts)
         self._factories: dict[str, Callable[[], CustomWorker]] = {}
         self._is_starting = False
-        self._crew: Crew | None = None
+        self._node: Node | None = None
+        self._running: asyncio.Task[None] | None = None
 
     def register(self, role: str, factory: Callable[[], CustomWorker]) -> None:
         """`factory` makes the worker for a role when the manager starts."""
@@ -99,9 +133,9 @@ class WorkerManager:
         self._factories[role] = factory
 
     async def start(self) -> None:
-        """Start and return when every worker is registered and takes jobs, or when shut down before that. If one fails, that is
-        raised and nothing is left running."""
-        if self._is_starting or self._crew is not None:
+        """Start and return when every worker is registered and takes jobs, or when shut down before
+        that. If one fails, that is raised and nothing is left running."""
+        if self._is_starting or self._running is not None:
             raise Invalid("start()", "was called twice", "call shutdown() first")
         self._is_starting = True
         try:
@@ -110,42 +144,58 @@ class WorkerManager:
             is_wanted, self._is_starting = self._is_starting, False
         if not is_wanted:
             return
-        self._crew = crew = Crew(workers, self._forge.upkeep(engine, prune_interval=self._cleanup_interval))
+        self._node = make_node(
+            engine, self._forge.settings, workers=workers, prune_seconds=self._cleanup_interval
+        )
+        self._running = running = asyncio.create_task(self._node.run())
+        getting_ready = asyncio.create_task(self._node.ready())
         try:
-            await crew.ready()
+            await asyncio.wait([getting_ready, running], return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             await self.shutdown()
             raise
-        if crew.running.done():
+        finally:
+            getting_ready.cancel()
+        if running.done():
             await self.shutdown()
 
     async def shutdown(self) -> None:
-        """Stop claiming, finish what runs within the grace time, hand back the rest. A second call does not wait for what runs.
-        Raises what made a worker or the upkeep fail, if anything did."""
+        """Stop claiming, finish what runs within the grace time, hand back the rest. A second call
+        does not wait for what runs. Raises what made a worker or the upkeep fail, if anything
+        did."""
         self._is_starting = False
-        crew = self._crew
-        if crew is None:
+        node, running = self._node, self._running
+        if node is None or running is None:
             return
-        crew.stop()
-        await asyncio.wait([crew.running])
-        if self._crew is crew:
-            self._crew = None
-        await crew.running
+        node.stop()
+        await asyncio.wait([running])
+        if self._running is running:
+            self._node = self._running = None
+        await running
 
     async def _workers(self) -> list[Worker]:
         customs = [self._custom(role, factory()) for role, factory in self._factories.items()]
         chosen = [self._options, *customs] if self._forge.registry.types() else customs
         if not chosen:
-            raise Invalid("start()", "has nothing to run", "decorate a handler or register a factory first")
+            raise Invalid(
+                "start()", "has nothing to run", "decorate a handler or register a factory first"
+            )
         return [await self._forge.worker(**options) for options in chosen]
 
     def _custom(self, role: str, custom: CustomWorker) -> dict[str, Any]:
-        """The options of a custom worker: what its class says goes before what the manager was given."""
+        """The options of a custom worker: what its class says goes before what the manager was
+        given."""
         name = self._options["name"]
-        said = {option: getattr(custom, option) for option in ("worker_type", "queues", "capabilities")}
+        said = {
+            option: getattr(custom, option) for option in ("worker_type", "queues", "capabilities")
+        }
         return {
             **self._options,
-            **{option: value for option, value in said.items() if value != getattr(CustomWorker, option)},
+            **{
+                option: value
+                for option, value in said.items()
+                if value != getattr(CustomWorker, option)
+            },
             "name": None if name is None else f"{name}-{role}"[:100],
             "role": custom.role or role,
             "registry": WholeJobs(custom, self._timeout),
@@ -174,7 +224,9 @@ class WholeJobHandler(Handler):
             job = ctx.job
             identifier = job_of(job.fence)
             payload = msgspec.json.decode(job.payload)
-            incoming = IncomingJob(identifier, job.job_type, job.queue, payload, job.attempt, created_at(identifier))
+            incoming = IncomingJob(
+                identifier, job.job_type, job.queue, payload, job.attempt, created_at(identifier)
+            )
             return await custom.process_job(incoming, ctx)
 
         super().__init__(process, job_type=type(custom).__name__, queue="default", timeout=timeout)

@@ -1,22 +1,30 @@
-"""Queues, lanes and assignments as one process remembers them, and which lanes a worker may take.
+"""What one process remembers of the queues of a project, and which lanes a worker may take.
 
-Engines keep one `Catalog` per version of the store's catalog row and prove inside each claim and insert that it is still the
-newest, so whatever is computed here may be remembered for as long as the version stands.
+Each project has a version of its own, which every change to its queues, assignments or workers
+raises. Claims and inserts prove inside their own transaction that the version they remember is
+still in force, so whatever is computed here may be remembered for as long as it stands; a process
+that is behind asks for the queues whose stamp is younger than what it knows. A lane never changes:
+it has no version and is looked up by its number when it is first met.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 import msgspec
 
-from taskforge.domain.assignment import Assignment
 from taskforge.domain.eligibility import Hindrance, hindrance_to_run, hindrance_to_serve
-from taskforge.domain.errors import Conflict, NotFound, nearest
-from taskforge.domain.job import Job
-from taskforge.domain.limiter import Adaptive
+from taskforge.domain.errors import Conflict
 from taskforge.domain.queue import Queue, QueueSettings
 from taskforge.domain.worker import Worker
+
+# What a process remembers at most, twice over: about 1.5 KB a queue with its lane. A server that
+# many tenants ask keeps those that were asked for lately.
+MOST_QUEUES = 20_000
+MOST_LANES = 50_000
+MOST_PROJECTS = 1_000
+# More changes than this are not read one by one: what is remembered is dropped.
+MOST_CHANGES = 1_000
 
 
 class Lane(msgspec.Struct, frozen=True):
@@ -27,9 +35,25 @@ class Lane(msgspec.Struct, frozen=True):
     priority: int
     requires: str
 
+    @property
+    def key(self) -> "LaneKey":
+        return self.queue, self.job_type, self.priority, self.requires
+
 
 LaneKey = tuple[int, str, int, str]
 """(queue, job type, priority, requires)"""
+
+
+class Card(msgspec.Struct, frozen=True):
+    """A queue, with what else decides who may take its jobs."""
+
+    queue: Queue
+    servants: frozenset[UUID] = frozenset()  # the workers that are actively assigned to it
+    buries: bool = False  # other queues send their dead letters there
+
+    @property
+    def is_open(self) -> bool:
+        return self.queue.is_active and self.queue.deleted_at is None
 
 
 class Taker(msgspec.Struct, frozen=True):
@@ -44,6 +68,12 @@ class Taker(msgspec.Struct, frozen=True):
     queues: tuple[str, ...] | None
     types: tuple[str, ...] | None
     accepts: bool  # neither draining nor unhealthy
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """Workers of one kind may take the same, but where queues name their workers."""
+        offers = [self.capabilities, self.worker_type, self.role]
+        return self.queues, self.types, msgspec.json.encode(offers, order="deterministic")
 
 
 def taker_of(worker: Worker) -> Taker:
@@ -72,121 +102,134 @@ class OpenLane(msgspec.Struct, frozen=True):
     settings: QueueSettings
 
 
+def tier_of(queue: Queue, lane: Lane) -> int:
+    """Lower ones go first."""
+    return 99 - (queue.priority * 10 + lane.priority)
+
+
+def open_lane(queue: Queue, lane: Lane) -> OpenLane:
+    return OpenLane(
+        number=lane.number,
+        tier=tier_of(queue, lane),
+        queue=queue.number,
+        queue_name=queue.name,
+        job_type=lane.job_type,
+        priority=lane.priority,
+        settings=queue.settings,
+    )
+
+
+def hindrance(taker: Taker, card: Card, lane: Lane) -> Hindrance | None:
+    """What keeps a worker of the project from the jobs of a lane, were its queue not paused."""
+    graves = (card.queue.id,) if card.buries else ()
+    to_serve = hindrance_to_serve(taker.worker, taker.queues, card.queue, card.servants, graves)
+    offered = taker.capabilities | {"worker_type": taker.worker_type, "role": taker.role}
+    return to_serve or hindrance_to_run(lane.job_type, lane.requires, taker.types, offered)
+
+
+def may_take(taker: Taker, card: Card, lane: Lane) -> bool:
+    """The rule of eligibility, pause included; limits and skips come later."""
+    if card.queue.project != taker.project or not card.is_open:
+        return False
+    return hindrance(taker, card, lane) is None
+
+
+def check_name(name: str, bearer: Queue | None) -> None:
+    """Whether a queue may be named so; the name of another is taken, and so is its id. `bearer` is
+    the live queue of the project that this name leads to."""
+    if bearer is None:
+        return
+    if bearer.name == name:
+        raise Conflict(f"queue {name!r} already exists in this project")
+    raise Conflict(f"{name!r} is the id of queue {bearer.name!r}; use another name")
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Remembered(Generic[K, V]):
+    """What was asked for lately: two generations, of which the older one goes when the younger is
+    full. Whatever is met again in time moves to the younger."""
+
+    __slots__ = ("_most", "_old", "_young")
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._young: dict[K, V] = {}
+        self._old: dict[K, V] = {}
+
+    def get(self, key: K) -> V | None:
+        value = self._young.get(key)
+        if value is None and key in self._old:
+            value = self._old.pop(key)
+            self.put(key, value)
+        return value
+
+    def put(self, key: K, value: V) -> None:
+        if len(self._young) >= self._most and key not in self._young:
+            self._old, self._young = self._young, {}
+        self._young[key] = value
+
+    def drop(self, key: K) -> None:
+        self._young.pop(key, None)
+        self._old.pop(key, None)
+
+    def clear(self) -> None:
+        self._young.clear()
+        self._old.clear()
+
+    def __len__(self) -> int:
+        return len(self._young) + len(self._old)
+
+    def values(self) -> list[V]:
+        return [*self._young.values(), *self._old.values()]
+
+
 class Catalog:
-    def __init__(
-        self, version: int, queues: Iterable[Queue], lanes: Iterable[Lane], assignments: Iterable[Assignment] = ()
-    ) -> None:
+    """What is remembered of one project, as of one version."""
+
+    __slots__ = ("_cards", "_numbers", "project", "takers", "version")
+
+    def __init__(self, project: int, version: int) -> None:
+        self.project = project
         self.version = version
-        self.queues = {queue.number: queue for queue in queues}
-        self.lanes = {lane.number: lane for lane in lanes}
-        self.assignments = {(assignment.queue, assignment.worker): assignment for assignment in assignments}
-        self._by_name = {(queue.project, queue.name): queue for queue in self.queues.values() if queue.deleted_at is None}
-        self._by_id = {queue.id: queue for queue in self.queues.values()}
-        self._by_written_id = {(queue.project, str(queue.id)): queue for queue in self._by_name.values()}
-        self._by_key = {(lane.queue, lane.job_type, lane.priority, lane.requires): lane.number for lane in self.lanes.values()}
-        self._open: dict[UUID, tuple[OpenLane, ...]] = {}
-        live = self._by_name.values()
-        self.has_gates = any(queue.settings.is_gated for queue in live)
-        self.adaptive = [queue.number for queue in live if isinstance(queue.settings.bucket, Adaptive)]
-        self._dead_letter_targets = {queue.settings.dead_letter_queue_id for queue in live}
-        self._servants: dict[UUID, set[UUID]] = {}
-        for (queue, worker), assignment in self.assignments.items():
-            if assignment.is_active:
-                self._servants.setdefault(queue, set()).add(worker)
+        self.takers: dict[UUID, Taker] = {}
+        self._cards: Remembered[int, Card] = Remembered(MOST_QUEUES)
+        self._numbers: Remembered[str, int] = Remembered(2 * MOST_QUEUES)  # by name and by id
 
-    def queue_named(self, project: int, name: str) -> Queue:
-        """The live queue with this name, else the one whose id this is: no queue can be named like another's id."""
-        queue = self._by_name.get((project, name)) or self._by_written_id.get((project, name.lower()))
-        if queue is None:
-            known = [queue.name for queue in self._by_name.values() if queue.project == project]
-            raise NotFound("queue", name, nearest=nearest(name, known))
-        return queue
+    def card(self, number: int) -> Card | None:
+        return self._cards.get(number)
 
-    def queues_named(self, projects: Sequence[int], name: str) -> list[int]:
-        """The same over several projects, of which more than one may have a queue of that name."""
-        for known, text in ((self._by_name, name), (self._by_written_id, name.lower())):
-            found = [known[project, text].number for project in dict.fromkeys(projects) if (project, text) in known]
-            if found:
-                return found
-        names = [queue.name for queue in self._by_name.values() if queue.project in projects]
-        raise NotFound("queue", name, nearest=nearest(name, names))
+    def card_named(self, name: str) -> Card | None:
+        """The live queue with this name, else the one whose id this is: no queue can be named like
+        another's id."""
+        number = self._numbers.get(name) or self._numbers.get(name.lower())
+        card = None if number is None else self._cards.get(number)
+        if card is None or card.queue.deleted_at is not None:
+            return None
+        return card if card.queue.name == name or str(card.queue.id) == name.lower() else None
 
-    def check_name(self, project: int, name: str) -> None:
-        """Whether a queue may be named so; the name of another is taken, and so is its id."""
-        if (project, name) in self._by_name:
-            raise Conflict(f"queue {name!r} already exists in this project")
-        if (project, name.lower()) in self._by_written_id:
-            raise Conflict(f"{name!r} is the id of queue {self._by_written_id[project, name.lower()].name!r}; use another name")
+    def learn(self, cards: Iterable[Card]) -> None:
+        for card in cards:
+            queue = card.queue
+            self._cards.put(queue.number, card)
+            if queue.deleted_at is None:
+                self._numbers.put(queue.name, queue.number)
+                self._numbers.put(str(queue.id), queue.number)
 
-    def queue_with_id(self, project: int, identifier: UUID) -> Queue:
-        queue = self._by_id.get(identifier)
-        if queue is None or queue.project != project or queue.deleted_at is not None:
-            raise NotFound("queue", str(identifier))
-        return queue
-
-    def place_of(self, job: Job) -> tuple[Queue, Lane | None]:
-        """The queue a job stands in, deleted or not, and its lane there."""
-        queue = self._by_id[job.queue_id]
-        number = self.lane((queue.number, job.job_type, job.priority, job.requires))
-        return queue, None if number is None else self.lanes[number]
-
-    def lane(self, key: LaneKey) -> int | None:
-        return self._by_key.get(key)
-
-    def lanes_of(self, queues: Iterable[int]) -> list[int]:
-        wanted = set(queues)
-        return [lane.number for lane in self.lanes.values() if lane.queue in wanted]
-
-    def dead_letter_targets_of(self, project: int) -> dict[UUID, UUID | None]:
-        """Each live queue of the project and where its dead letters go, as `check_dead_letter` wants it."""
-        return {queue.id: queue.settings.dead_letter_queue_id for (owner, _), queue in self._by_name.items() if owner == project}
-
-    def assignments_of(self, projects: Iterable[int]) -> list[Assignment]:
-        """Those of live queues, by queue and by age."""
-        wanted = set(projects)
-        found = [
-            assignment
-            for assignment in self.assignments.values()
-            if assignment.project in wanted and self._by_id[assignment.queue].deleted_at is None
-        ]
-        return sorted(found, key=lambda one: (self._by_id[one.queue].name, one.queue, one.created_at, one.worker))
-
-    def may_take(self, taker: Taker, lane: Lane) -> bool:
-        """The rule of eligibility, pause included; limits and skips come later."""
-        queue = self.queues[lane.queue]
-        if queue.project != taker.project or not queue.is_active or queue.deleted_at is not None:
-            return False
-        return self.hindrance(taker, lane) is None
-
-    def hindrance(self, taker: Taker, lane: Lane) -> Hindrance | None:
-        """What keeps a worker of the project from the jobs of a lane, were its queue not paused."""
-        queue = self.queues[lane.queue]
-        servants = self._servants.get(queue.id, ())
-        to_serve = hindrance_to_serve(taker.worker, taker.queues, queue, servants, self._dead_letter_targets)
-        offered = taker.capabilities | {"worker_type": taker.worker_type, "role": taker.role}
-        return to_serve or hindrance_to_run(lane.job_type, lane.requires, taker.types, offered)
-
-    def open_lanes(self, taker: Taker) -> tuple[OpenLane, ...]:
-        """The lanes this worker may take, best tier first."""
-        found = self._open.get(taker.incarnation)
-        if found is None:
-            lanes = [lane for lane in self.lanes.values() if taker.accepts and self.may_take(taker, lane)]
-            found = tuple(sorted((self.opened(lane) for lane in lanes), key=lambda lane: (lane.tier, lane.number)))
-            self._open[taker.incarnation] = found
-        return found
-
-    def tier(self, lane: Lane) -> int:
-        """Lower ones go first."""
-        return 99 - (self.queues[lane.queue].priority * 10 + lane.priority)
-
-    def opened(self, lane: Lane) -> OpenLane:
-        queue = self.queues[lane.queue]
-        return OpenLane(
-            number=lane.number,
-            tier=self.tier(lane),
-            queue=queue.number,
-            queue_name=queue.name,
-            job_type=lane.job_type,
-            priority=lane.priority,
-            settings=queue.settings,
-        )
+    def change(self, version: int, changed: Iterable[Card]) -> list[int]:
+        """Go on to this version, with the queues that changed since; returns their numbers. Of
+        queues that were never met nothing is kept."""
+        numbers = []
+        for card in changed:
+            number = card.queue.number
+            numbers.append(number)
+            before = self._cards.get(number)
+            if before is not None:
+                self._numbers.drop(before.queue.name)
+                self._numbers.drop(str(before.queue.id))
+                self.learn([card])
+        self.version = version
+        self.takers.clear()
+        return numbers

@@ -1,20 +1,22 @@
 """What both engines need to explain a job that waits: who may take it, and which lanes go first."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from uuid import UUID
 
 import msgspec
 
 from taskforge.domain.eligibility import Hindrance
-from taskforge.domain.explanation import Verdict, hindrance_now
+from taskforge.domain.explanation import Judged, hindrance_now
 from taskforge.domain.worker import Worker, WorkerStatus
-from taskforge.storage.catalog import Catalog, Lane, Taker, taker_of
+from taskforge.storage.catalog import Card, Lane, Taker, hindrance, taker_of, tier_of
 
 MOST_KINDS = 100
+MOST_LANES = 5_000  # that are looked at for what goes before a job
 
 
 class Before(msgspec.Struct, frozen=True):
-    """Lanes whose jobs all go before those of one, and those where the turn decides; of its own queue and of others."""
+    """Lanes whose jobs all go before those of one, and those where the turn decides; of its own
+    queue and of others."""
 
     better: list[int]
     beside: list[int]
@@ -22,61 +24,63 @@ class Before(msgspec.Struct, frozen=True):
     beside_elsewhere: list[int]
 
 
-def verdicts(catalog: Catalog, lane: Lane | None, workers: Sequence[Worker]) -> list[Verdict]:
-    return [(worker, None if lane is None else catalog.hindrance(taker_of(worker), lane)) for worker in workers]
-
-
-def rivals(catalog: Catalog, lane: Lane) -> list[int]:
-    """Lanes that could go before this one, this one among them. Other queues that are paused cannot; whether those with a limit
-    do a claim alone can tell, and they are left out."""
-    tier = catalog.tier(lane)
+def verdicts(card: Card, lane: Lane | None, workers: Sequence[Worker]) -> list[Judged]:
     return [
-        other.number
-        for other in catalog.lanes.values()
-        if other.project == lane.project and (other.queue == lane.queue or _is_open(catalog, other)) and catalog.tier(other) <= tier
+        (worker, None if lane is None else hindrance(taker_of(worker), card, lane))
+        for worker in workers
     ]
 
 
 def lanes_before(
-    catalog: Catalog, lane: Lane, occupied: Collection[int], given: Sequence[Verdict], skipped: Collection[UUID]
+    lane: Lane,
+    occupied: Iterable[Lane],
+    cards: Mapping[int, Card],
+    given: Sequence[Judged],
+    skipped: Collection[UUID],
 ) -> Before:
-    """Of the rivals that hold jobs those that every worker takes first that would take this job now, or once it is no longer busy:
-    what one of them leaves alone holds up nothing."""
-    takers = _different(catalog, _ready(given, skipped))
-    tier = catalog.tier(lane)
+    """Of the lanes that hold jobs those that every worker takes first that would take a job of this
+    one now, or once it is no longer busy: what one of them leaves alone holds up nothing."""
+    takers = _different(cards.values(), _ready(given, skipped))
+    tier = tier_of(cards[lane.queue].queue, lane)
     found: tuple[list[int], list[int], list[int], list[int]] = ([], [], [], [])
-    for other in map(catalog.lanes.__getitem__, occupied):
+    for other in occupied:
+        card = cards[other.queue]
+        others_tier = tier_of(card.queue, other)
         elsewhere = other.queue != lane.queue
-        if all(catalog.hindrance(taker, other) is None for taker in takers) and (takers or not elsewhere):
-            found[2 * elsewhere + (catalog.tier(other) == tier)].append(other.number)
+        if others_tier > tier or (elsewhere and not _is_open(card)):
+            continue
+        if all(hindrance(taker, card, other) is None for taker in takers) and (
+            takers or not elsewhere
+        ):
+            found[2 * elsewhere + (others_tier == tier)].append(other.number)
     return Before(*found)
 
 
-def _ready(given: Sequence[Verdict], skipped: Collection[UUID]) -> list[Taker]:
+def _ready(given: Sequence[Judged], skipped: Collection[UUID]) -> list[Taker]:
     able = [
         (worker, hindrance_now(worker, skipped))
-        for worker, hindrance in given
-        if hindrance is None and worker.status is not WorkerStatus.OFFLINE
+        for worker, kept_by in given
+        if kept_by is None and worker.status is not WorkerStatus.OFFLINE
     ]
     for state in (None, Hindrance.BUSY):
-        if takers := [taker_of(worker) for worker, hindrance in able if hindrance is state]:
+        if takers := [taker_of(worker) for worker, kept_by in able if kept_by is state]:
             return takers
     return []
 
 
-def _is_open(catalog: Catalog, lane: Lane) -> bool:
-    queue = catalog.queues[lane.queue]
-    return queue.is_active and queue.deleted_at is None and not queue.settings.is_gated
+def _is_open(card: Card) -> bool:
+    """Another queue that is paused goes before nothing; whether one with a limit does a claim alone
+    can tell, and it is left out."""
+    return card.is_open and not card.queue.settings.is_gated
 
 
-def _different(catalog: Catalog, takers: Sequence[Taker]) -> list[Taker]:
+def _different(cards: Iterable[Card], takers: Sequence[Taker]) -> list[Taker]:
     """One of each kind, as a thousand workers of one fleet are one; of very many kinds some."""
     assigned: dict[UUID, set[UUID]] = {}
-    for (queue, worker), assignment in catalog.assignments.items():
-        if assignment.is_active:
-            assigned.setdefault(worker, set()).add(queue)
+    for card in cards:
+        for worker in card.servants:
+            assigned.setdefault(worker, set()).add(card.queue.id)
     kinds = {}
     for taker in takers:
-        offers = msgspec.json.encode([taker.capabilities, taker.worker_type, taker.role], order="deterministic")
-        kinds[taker.queues, taker.types, offers, frozenset(assigned.get(taker.worker, ()))] = taker
+        kinds[taker.kind, frozenset(assigned.get(taker.worker, ()))] = taker
     return list(kinds.values())[:MOST_KINDS]

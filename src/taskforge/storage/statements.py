@@ -13,19 +13,27 @@ class Migration(msgspec.Struct, frozen=True):
     sql: str
 
 
+SHARED = "taskforge.storage"
+
+
 def statement(package: str, name: str) -> str:
-    """The statement in `<package>/sql/<name>.sql`, without its header, so that the store's logs show the statement alone."""
-    return _statements(package)[name]
+    """The statement in `<package>/sql/<name>.sql`, or else the one that the engines share, without
+    its header, so that the store's logs show the statement alone."""
+    own = statements_of(package)
+    return own[name] if name in own else statements_of(SHARED)[name]
 
 
 @cache
-def _statements(package: str) -> dict[str, str]:
-    """All of them at once: a process that runs on while another release is installed under it must not read that one's."""
+def statements_of(package: str) -> dict[str, str]:
+    """All of them at once: a process that runs on while another release is installed under it must
+    not read that one's."""
     found = {}
     for file in files(package).joinpath("sql").iterdir():
         name, dot, kind = file.name.rpartition(".")
         if dot and kind == "sql":
-            found[name] = re.sub(r"^--.*\n", "", file.read_text(encoding="utf-8"), flags=re.MULTILINE).strip()
+            found[name] = re.sub(
+                r"^--.*\n", "", file.read_text(encoding="utf-8"), flags=re.MULTILINE
+            ).strip()
     return found
 
 

@@ -8,7 +8,8 @@
 
 `box.executions` has every attempt with its error, also of a job that waits for its next one.
 
-Code that is not async says `with Sandbox(forge) as box:` and `forge.sync(box.run())`. The pytest plugin has the fixture
+Code that is not async says `with Sandbox(forge) as box:` and `forge.sync(box.run())`. The
+pytest plugin has the fixture
 `taskforge_sandbox`.
 """
 
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from taskforge.testing.enqueued import EnqueuedJob
     from taskforge.testing.sandbox import Sandbox
 
-# Loaded when first asked for: the pytest plugin of this package is loaded in test runs that do not use it.
+# Loaded when first asked for: the pytest plugin of this package is loaded in test runs that do not
+# use it.
 _WHERE = {"EnqueuedJob": "taskforge.testing.enqueued", "Sandbox": "taskforge.testing.sandbox"}
 
 __all__ = ["EnqueuedJob", "Sandbox"]

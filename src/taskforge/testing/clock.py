@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 class Clock:
     def __init__(self, start: datetime | None = None) -> None:
-        """It runs rather than stands: code under test reads the machine's clock too, and what it schedules must come due."""
+        """It runs rather than stands: code under test reads the machine's clock too, and what it
+        schedules must come due."""
         self._ahead = timedelta() if start is None else start - datetime.now(UTC)
 
     def __call__(self) -> datetime:

@@ -9,31 +9,50 @@ from uuid import UUID
 from taskforge.domain.errors import LeaseLost
 from taskforge.domain.ids import job_of
 from taskforge.domain.worker import NewWorker, Sample
+from taskforge.operations.work.completion import StoreSource
+from taskforge.ports.engine import Engine
+from taskforge.ports.work_source import Completion
 from taskforge.sdk.app import TaskForge
-from taskforge.storage.engine import Engine
 from taskforge.worker.executor import Executor
 from taskforge.worker.reporter import Reporter, job_logging
-from taskforge.worker.source import Completion, EngineSource
 
 SWEEP_SECONDS = 0.05
 LEASE_SECONDS = 10 * 365 * 86_400.0  # a test may move the clock as far as it likes
 
 
+class Gathered(list[Completion]):
+    """Outcomes that whoever gathers them reports when it likes."""
+
+    unsent = 0
+
+    def put(self, completion: Completion) -> None:
+        self.append(completion)
+
+    async def drained(self) -> None:
+        return
+
+
 class InlineWorker:
     def __init__(
-        self, forge: TaskForge, engine: Engine, *, slots: int, queues: tuple[str, ...] | None, capabilities: Mapping[str, Any]
+        self,
+        forge: TaskForge,
+        engine: Engine,
+        *,
+        slots: int,
+        queues: tuple[str, ...] | None,
+        capabilities: Mapping[str, Any],
     ) -> None:
         self._registry = forge.registry
         self._queues = queues
         self._capabilities = dict(capabilities)
         self._slots = slots
-        self._source = EngineSource(engine, engine.home, chance=lambda: 0.5)
+        self._source = StoreSource(engine, engine.home, chance=lambda: 0.5)
         self._reporter = Reporter(self._source, self._lost)
-        self._ended: list[Completion] = []
+        self._ended = Gathered()
         self._executor = Executor(
             forge.registry,
             self._reporter,
-            self._ended.append,
+            self._ended,
             slots=slots,
             middleware=forge.middlewares,
             failure_hooks=forge.failure_hooks,
@@ -48,7 +67,11 @@ class InlineWorker:
             with job_logging():
                 while claimed_in_all < most or self._executor.busy or self._ended:
                     wanted = min(self._executor.free, most - claimed_in_all)
-                    claimed = await self._source.claim(self._incarnation, wanted, len(self._ended)) if wanted > 0 else []
+                    claimed = (
+                        await self._source.claim(self._incarnation, wanted, len(self._ended))
+                        if wanted > 0
+                        else []
+                    )
                     claimed_in_all += len(claimed)
                     self._executor.add(claimed)
                     if not claimed and not self._executor.busy and not self._ended:
@@ -56,11 +79,13 @@ class InlineWorker:
                     ran |= dict.fromkeys(await self._finish())
             if complain:
                 raise RuntimeError(
-                    f"{most:,} jobs ran and more may be ready: do handlers enqueue without end? If not, raise `most`"
+                    f"{most:,} jobs ran and more may be ready: do handlers enqueue without end? "
+                    f"If not, raise `most`"
                 )
             return list(ran)
         finally:
-            # It stays registered: a job that it skipped is then known to be skipped by every worker there is.
+            # It stays registered: a job that it skipped is then known to be skipped by every worker
+            # there is.
             await self._executor.close()
 
     async def _register(self) -> UUID:
@@ -74,7 +99,8 @@ class InlineWorker:
         return (await self._source.register(worker, LEASE_SECONDS)).incarnation
 
     async def _finish(self) -> list[UUID]:
-        """Wait for a job to end, and report what has ended. Looks up now and then: a running job may have enqueued another."""
+        """Wait for a job to end, and report what has ended. Looks up now and then: a running job
+        may have enqueued another."""
         if not self._ended:
             self._executor.freed.clear()
             with contextlib.suppress(TimeoutError):

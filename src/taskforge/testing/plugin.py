@@ -1,4 +1,5 @@
-"""The pytest plugin. It is loaded in every test run of whoever has TaskForge installed, so it imports nothing until it is used."""
+"""The pytest plugin. It is loaded in every test run of whoever has TaskForge installed, so it
+imports nothing until it is used."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def taskforge_sandbox() -> Iterator[Callable[..., "Sandbox"]]:
-    """Call it with the app to get a `Sandbox` that lasts until the test ends; works in async tests and in plain ones."""
+    """Call it with the app to get a `Sandbox` that lasts until the test ends; works in async tests
+    and in plain ones."""
     from taskforge.testing.sandbox import Sandbox  # noqa: PLC0415
 
     with ExitStack() as stack:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 class Channel(Protocol):
-    """Where a context's words go: straight to the worker, or through a pipe from a child process."""
+    """Where a context's words go: straight to the worker, or through a pipe from a child
+    process."""
 
     def progress(self, fence: UUID, fraction: float | None, message: str | None) -> None: ...
     def line(self, line: NewLine) -> None: ...
@@ -31,7 +32,18 @@ class Channel(Protocol):
 class Running:
     """A job in a slot. One per job on the hot path, so it holds little and computes late."""
 
-    __slots__ = ("channel", "claimed", "context", "handler", "reason", "started", "stop", "task", "told", "why")
+    __slots__ = (
+        "channel",
+        "claimed",
+        "context",
+        "handler",
+        "reason",
+        "started",
+        "stop",
+        "task",
+        "told",
+        "why",
+    )
 
     def __init__(self, claimed: Claimed, channel: Channel) -> None:
         self.claimed = claimed
@@ -39,7 +51,8 @@ class Running:
         self.handler: Handler | None = None
         self.started = time.monotonic()
         self.task: asyncio.Task[Any] | None = None
-        self.why: str | None = None  # why it was told to stop: timeout, cancel, lost, deadline, shutdown, lease, away
+        # why it was told to stop: timeout, cancel, lost, deadline, shutdown, lease, away
+        self.why: str | None = None
         self.reason: str | None = None  # the words of whoever cancelled it
         self.told = False  # whether the store was told that it started
         self.stop: Any = None  # how to stop what runs outside the event loop
@@ -47,20 +60,27 @@ class Running:
 
     @property
     def timeout_seconds(self) -> float:
-        """The job's own; but one that came by name, without, has its queue's, and its handler may allow it less."""
+        """The job's own; but one that came by name, without, has its queue's, and its handler may
+        allow it less."""
         limit, handler = self.claimed.timeout_seconds, self.handler
-        if handler is None or handler.timeout is None or limit != self.claimed.policy.timeout_seconds:
+        if (
+            handler is None
+            or handler.timeout is None
+            or limit != self.claimed.policy.timeout_seconds
+        ):
             return limit
         return min(limit, handler.timeout)
 
     @property
     def may_be_excused(self) -> bool:
-        """Whether it may go back unspent once more because another held it up; one that always overruns must end some day."""
+        """Whether it may go back unspent once more because another held it up; one that always
+        overruns must end some day."""
         return epoch_of(self.claimed.fence) - self.claimed.attempt < MOST_UNEXPLAINED
 
     def overran(self, ran: float, held_up: float) -> str | None:
-        """What it ran longer than: its deadline or its timeout, in the words of `why`. Time for which another job held the event
-        loop does not count; but the store, which knows nothing of that, will end it: just before, it goes back unspent."""
+        """What it ran longer than: its deadline or its timeout, in the words of `why`. Time for
+        which another job held the event loop does not count; but the store, which knows nothing of
+        that, will end it: just before, it goes back unspent."""
         deadline = self.claimed.deadline_seconds
         if deadline is not None and ran >= deadline:
             return "deadline"
@@ -74,11 +94,14 @@ class Running:
 
 HELD_UP_MARGIN_SECONDS = 1.0
 
-current: contextvars.ContextVar[Running | None] = contextvars.ContextVar("taskforge_job", default=None)
+current: contextvars.ContextVar[Running | None] = contextvars.ContextVar(
+    "taskforge_job", default=None
+)
 
 
 class Context:
-    """A handler's view of its job. Every method is safe from async handlers, threads and child processes."""
+    """A handler's view of its job. Every method is safe from async handlers, threads and child
+    processes."""
 
     def __init__(self, running: Running) -> None:
         self._running = running
@@ -98,7 +121,8 @@ class Context:
 
     @property
     def fencing_token(self) -> int:
-        """Rises with every claim of this job: hand it to whatever you write to, and let it refuse older ones."""
+        """Rises with every claim of this job: hand it to whatever you write to, and let it refuse
+        older ones."""
         return epoch_of(self.job.fence)
 
     @property
@@ -111,7 +135,8 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the job should stop: it was cancelled, timed out, or is no longer this worker's."""
+        """Whether the job should stop: it was cancelled, timed out, or is no longer this
+        worker's."""
         return self._running.why is not None
 
     @property
@@ -120,7 +145,8 @@ class Context:
         return self._running.reason
 
     def progress(self, fraction: float | None = None, message: str | None = None) -> None:
-        """How far the job is, from 0 to 1. Cheap: only the latest is sent, at most a few times a second."""
+        """How far the job is, from 0 to 1. Cheap: only the latest is sent, at most a few times a
+        second."""
         if fraction is not None:
             fraction = rules.number("progress", fraction, 0, 1)
         if message is not None:
@@ -134,13 +160,17 @@ class Context:
         self._running.channel.line(NewLine(self.job.fence, number, str(message), encoded))
 
     def update_metrics(self, name: str, value: float = 1.0) -> None:
-        """Add to a counter of this job type."""
+        """Add to a counter of this job type. The counter stays in the worker: nothing stores or
+        shows it yet."""
         rules.text("name", name, most=100)
         self._running.channel.metric(self.job, name, rules.number("value", value, -1e15, 1e15))
 
     async def heartbeat(self) -> None:
-        """Tell the store at once that the handler is alive. Queues with heartbeat_timeout_seconds need it in time."""
-        await self._running.channel.beat(Beat(fence=self.job.fence, started_seconds_ago=time.monotonic() - self._running.started))
+        """Tell the store at once that the handler is alive. Queues with heartbeat_timeout_seconds
+        need it in time."""
+        await self._running.channel.beat(
+            Beat(fence=self.job.fence, started_seconds_ago=time.monotonic() - self._running.started)
+        )
 
 
 def current_context() -> Context:

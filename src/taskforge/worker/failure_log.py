@@ -1,4 +1,5 @@
-"""What the worker's log says of attempts that failed: a line for each while they are few, and one a second for the rest of many."""
+"""What the worker's log says of attempts that failed: a line for each while they are few, and one a
+second for the rest of many."""
 
 import contextlib
 import logging
@@ -7,7 +8,16 @@ from typing import assert_never
 
 from taskforge.domain.ids import job_of
 from taskforge.domain.job import Claimed
-from taskforge.domain.outcome import Crashed, DeadlinePassed, FailForGood, Failure, MisfitOutcome, Outcome, RetryAfter, TimedOut
+from taskforge.domain.outcome import (
+    Crashed,
+    DeadlinePassed,
+    FailForGood,
+    Failure,
+    MisfitOutcome,
+    Outcome,
+    RetryAfter,
+    TimedOut,
+)
 
 logger = logging.getLogger("taskforge.worker")
 MOST_A_SECOND = 20
@@ -35,7 +45,14 @@ class FailureLog:
             _warn(words, job.job_type, _in_short(outcome), job_of(job.fence))
             return
         words = "%s failed, attempt %d of %d: %s (taskforge jobs show %s)"
-        _warn(words, job.job_type, job.attempt, job.max_attempts, _in_short(outcome), job_of(job.fence))
+        _warn(
+            words,
+            job.job_type,
+            job.attempt,
+            job.max_attempts,
+            _in_short(outcome),
+            job_of(job.fence),
+        )
 
     def look(self) -> None:
         """A few times a second: once one is over, what it left untold is told."""

@@ -11,8 +11,8 @@ from uuid import UUID
 from taskforge.domain.errors import StoreFault, StoreUnavailable, TaskForgeError
 from taskforge.domain.job import Claimed
 from taskforge.domain.retry import Patience
+from taskforge.ports.work_source import WorkSource
 from taskforge.worker.executor import Executor
-from taskforge.worker.source import WorkSource
 
 logger = logging.getLogger("taskforge.worker")
 MOST_AT_ONCE = 1_000
@@ -23,7 +23,14 @@ HURRY_SECONDS = REPORT_SECONDS = 0.05
 
 
 class Fetcher:
-    def __init__(self, source: WorkSource, executor: Executor, *, poll_seconds: float, may_claim: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        source: WorkSource,
+        executor: Executor,
+        *,
+        poll_seconds: float,
+        may_claim: Callable[[], bool],
+    ) -> None:
         self._source = source
         self._executor = executor
         self._poll_seconds = poll_seconds
@@ -39,13 +46,19 @@ class Fetcher:
 
     @property
     def _most(self) -> int:
-        """Half of many slots at a time: one half is claimed while the other runs and the one before is reported. On PostgreSQL that
-        keeps 1.4 cores busy instead of 1.0 and drains a third more; SQLite has one writer, for which it is a seventh more work."""
-        return self._gather if self._source.side_by_side and self._executor.slots >= MANY_SLOTS else MOST_AT_ONCE
+        """Half of many slots at a time: one half is claimed while the other runs and the one before
+        is reported. On PostgreSQL that keeps 1.4 cores busy instead of 1.0 and drains a third more;
+        SQLite has one writer, for which it is a seventh more work."""
+        return (
+            self._gather
+            if self._source.side_by_side and self._executor.slots >= MANY_SLOTS
+            else MOST_AT_ONCE
+        )
 
     async def _report_first(self) -> None:
-        """Claims go on while outcomes are reported, or workers with short jobs and few slots would halve their rate. A worker in no
-        hurry waits for its reports: then nobody sees it with more jobs than slots."""
+        """Claims go on while outcomes are reported, or workers with short jobs and few slots would
+        halve their rate. A worker in no hurry waits for its reports: then nobody sees it with more
+        jobs than slots."""
         if time.monotonic() - self._claimed_at > HURRY_SECONDS and self._executor.reporting:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(REPORT_SECONDS):
@@ -63,12 +76,17 @@ class Fetcher:
             while True:
                 await self._room(1)
                 if full:
-                    # More is waiting than fits: gather room for a moment, so that a claim brings many jobs instead of one.
+                    # More is waiting than fits: gather room for a moment, so that a claim brings
+                    # many jobs instead of one.
                     await self._room(self._gather, GATHER_SECONDS)
                 await self._report_first()
                 self._work.clear()
                 wanted = min(self._executor.free, self._most)
-                jobs = await (self._claim(incarnation, wanted) if self._may_claim() else self._source.end_claim(incarnation))
+                jobs = await (
+                    self._claim(incarnation, wanted)
+                    if self._may_claim()
+                    else self._source.end_claim(incarnation)
+                )
                 full = len(jobs) >= wanted
                 if any(job.must_run_alone for job in jobs):
                     jobs = await self._and_no_more(incarnation, jobs)
@@ -78,7 +96,8 @@ class Fetcher:
                     await self._quiet()
         finally:
             forget()
-            # Whatever was taken for this worker since its last claim comes here, and nothing more is.
+            # Whatever was taken for this worker since its last claim comes here, and nothing more
+            # is.
             with contextlib.suppress(TaskForgeError):
                 self.leftover += await self._source.end_claim(incarnation)
 
@@ -91,11 +110,14 @@ class Fetcher:
             raise
 
     async def _claim(self, incarnation: UUID, wanted: int) -> list[Claimed]:
-        claiming = asyncio.ensure_future(self._source.claim(incarnation, wanted, self._executor.reporting))
+        claiming = asyncio.ensure_future(
+            self._source.claim(incarnation, wanted, self._executor.reporting)
+        )
         try:
             jobs = await asyncio.shield(claiming)
         except asyncio.CancelledError:
-            # The store may have given us jobs already. Nobody else knows of them, so the answer is waited for.
+            # The store may have given us jobs already. Nobody else knows of them, so the answer is
+            # waited for.
             await asyncio.wait([claiming], timeout=ANSWER_SECONDS)
             if claiming.done() and claiming.exception() is None:
                 self.leftover += claiming.result()

@@ -1,5 +1,5 @@
-"""A work source on a server: the worker protocol of docs/reference/worker-protocol.md. What follows from outcomes, the server
-decides."""
+"""A work source on a server: the worker protocol of docs/reference/worker-protocol.md. What follows
+from outcomes, the server decides."""
 
 import asyncio
 import time
@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import TypeVar
 from uuid import UUID
 
-from taskforge.client import protocol
+from taskforge.client import worker_protocol
 from taskforge.client.problems import AnswerLost, ServerFault
 from taskforge.client.requests import Request
 from taskforge.client.transport import Transport
@@ -19,9 +19,9 @@ from taskforge.domain.job import Claimed
 from taskforge.domain.log import NewLine, split
 from taskforge.domain.outcome import HandBackOutcome
 from taskforge.domain.tenancy import QuotaExceeded
-from taskforge.domain.wire import HELD_SECONDS
 from taskforge.domain.worker import NewWorker, Registered
-from taskforge.worker.source import Completion
+from taskforge.domain.worker_protocol import HELD_SECONDS
+from taskforge.ports.work_source import Completion
 
 T = TypeVar("T")
 WAIT_SECONDS = 30.0
@@ -38,26 +38,35 @@ class HttpSource:
         self._transport = transport
         self._incarnation: UUID | None = None
         self._held: dict[UUID, UUID] = {}  # fence → the life of this worker that it was given to
-        self._doubt_until = 0.0  # until then claims say what is held, so that jobs whose giving out was lost go back
+        # until then claims say what is held, so that jobs whose giving out was lost go back
+        self._doubt_until = 0.0
         self._faults = 0
 
     async def register(self, worker: NewWorker, lease_seconds: float) -> Registered:
-        registered = await self._send(protocol.register(worker, lease_seconds))
-        self._incarnation = registered.incarnation  # what the life before it still has to say is said in its name
+        registered = await self._send(worker_protocol.register(worker, lease_seconds))
+        # what the life before it still has to say is said in its name
+        self._incarnation = registered.incarnation
         self._doubt_until = 0.0
         return registered
 
     async def deregister(self, incarnation: UUID, *, died: bool = False) -> None:
-        await self._send(protocol.deregister(incarnation, died=died))
+        await self._send(worker_protocol.deregister(incarnation, died=died))
 
     # --- Getting jobs ---
 
     async def claim(self, incarnation: UUID, limit: int, reporting: int = 0) -> list[Claimed]:
         held = self._held_by(incarnation) if time.monotonic() < self._doubt_until else None
-        # While the server or its store is away, a claim that waits would only tell at its end that they are back.
-        wait = min(self.wait_seconds, DOUBTFUL_WAIT_SECONDS) if self._transport.outage.is_on else self.wait_seconds
+        # While the server or its store is away, a claim that waits would only tell at its end that
+        # they are back.
+        wait = (
+            min(self.wait_seconds, DOUBTFUL_WAIT_SECONDS)
+            if self._transport.outage.is_on
+            else self.wait_seconds
+        )
         try:
-            jobs = await self._send(protocol.claim(incarnation, limit, wait, held, reporting))
+            jobs = await self._send(
+                worker_protocol.claim(incarnation, limit, wait, held, reporting)
+            )
         except (AnswerLost, asyncio.CancelledError):
             self._doubt_until = time.monotonic() + HELD_SECONDS
             raise
@@ -65,8 +74,9 @@ class HttpSource:
         return jobs
 
     async def end_claim(self, incarnation: UUID) -> list[Claimed]:
-        """A claim for nothing: a newer one ends the one that waits, whose answer then says all that was given out."""
-        return await self._send(protocol.claim(incarnation, 0, 0, None))
+        """A claim for nothing: a newer one ends the one that waits, whose answer then says all that
+        was given out."""
+        return await self._send(worker_protocol.claim(incarnation, 0, 0, None))
 
     def on_work(self, wake: Callable[[], None]) -> Callable[[], None]:
         """The answer to a claim is the wake-up."""
@@ -78,7 +88,7 @@ class HttpSource:
     async def complete(self, completions: Sequence[Completion]) -> list[UUID]:
         ended = [(one.job.fence, one.outcome, one.ran) for one in completions]
         try:
-            lost = await self._send_all(ended, itemgetter(0), protocol.complete)
+            lost = await self._send_all(ended, itemgetter(0), worker_protocol.complete)
         except Invalid as error:
             raise ValueError(f"the server refused an outcome: {error}") from error
         except ServerFault as error:
@@ -93,17 +103,23 @@ class HttpSource:
 
     async def hand_back(self, incarnation: UUID, fences: Sequence[UUID], reason: str) -> list[UUID]:
         lost: list[UUID] = []
-        for request in protocol.complete(incarnation, [(fence, HandBackOutcome(reason), None) for fence in fences]):
+        for request in worker_protocol.complete(
+            incarnation, [(fence, HandBackOutcome(reason), None) for fence in fences]
+        ):
             answer: list[UUID] = await self._send(request)
             lost += answer
         return lost
 
     async def beat(self, beats: Sequence[Beat]) -> list[UUID]:
-        return self._without(await self._send_all(beats, lambda one: one.fence, protocol.progress))
+        return self._without(
+            await self._send_all(beats, lambda one: one.fence, worker_protocol.progress)
+        )
 
     async def log(self, lines: Sequence[NewLine]) -> list[UUID]:
         pieces = [piece for line in lines for piece in split(line)]
-        return self._without(await self._send_all(pieces, lambda one: one.fence, protocol.logs))
+        return self._without(
+            await self._send_all(pieces, lambda one: one.fence, worker_protocol.logs)
+        )
 
     def _without(self, lost: list[UUID]) -> list[UUID]:
         """Of a job that is lost nobody sends an outcome: it is not held any more."""
@@ -123,7 +139,8 @@ class HttpSource:
         fence_of: Callable[[T], UUID],
         requests: Callable[[UUID, Sequence[T]], Iterator[Request[list[UUID]]]],
     ) -> list[UUID]:
-        """Each in the name of the life it was given to. Of a life that the server knows nothing of any more all is lost."""
+        """Each in the name of the life it was given to. Of a life that the server knows nothing of
+        any more all is lost."""
         lives: dict[UUID, list[T]] = {}
         for item in items:
             life = self._held.get(fence_of(item), self._incarnation)

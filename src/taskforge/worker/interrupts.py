@@ -10,8 +10,9 @@ _RAISE = dis.opmap["RAISE_VARARGS"]
 
 
 def is_interrupt(error: KeyboardInterrupt) -> bool:
-    """Whether a signal brought it. Where the command line runs a worker none does; in an application, asyncio raises it at the
-    second Ctrl-C, and Python's own handler at the first, in the middle of whatever runs: also of a handler of jobs."""
+    """Whether a signal brought it. Where the command line runs a worker none does; in an
+    application, asyncio raises it at the second Ctrl-C, and Python's own handler at the first, in
+    the middle of whatever runs: also of a handler of jobs."""
     if threading.current_thread() is not threading.main_thread():
         return False
     at = error.__traceback__
@@ -21,7 +22,8 @@ def is_interrupt(error: KeyboardInterrupt) -> bool:
         at = at.tb_next
     handler = signal.getsignal(signal.SIGINT)
     if handler is signal.default_int_handler:
-        return not _was_raised(at)  # which leaves no frame of its own; but no signal strikes within a raise
+        # which leaves no frame of its own; but no signal strikes within a raise
+        return not _was_raised(at)
     return at.tb_frame.f_code is _code_of(handler)
 
 

@@ -1,4 +1,5 @@
-"""Carries progress, logs and heartbeats to the store: batched, bounded, never in a handler's way."""
+"""Carries progress, logs and heartbeats to the store: batched, bounded, never in a handler's
+way."""
 
 import asyncio
 import contextlib
@@ -13,8 +14,8 @@ from taskforge.domain.errors import StoreFault, StoreUnavailable
 from taskforge.domain.execution import Beat
 from taskforge.domain.job import Claimed
 from taskforge.domain.log import Level, NewLine
+from taskforge.ports.work_source import WorkSource
 from taskforge.worker.context import Running, current, metadata_bytes
-from taskforge.worker.source import WorkSource
 
 MOST_LINES = 20_000
 MOST_AT_ONCE = 1_000
@@ -38,19 +39,20 @@ class Reporter:
         self._progress: dict[UUID, tuple[float | None, str | None]] = {}
         self._guard = threading.Lock()
         self._flushing = asyncio.Lock()
+        # by job type and name, from `ctx.update_metrics`; nothing reads them yet
         self.metrics: Counter[tuple[str, str]] = Counter()
 
     # --- Called from handlers, on any thread ---
 
     def progress(self, fence: UUID, fraction: float | None, message: str | None) -> None:
         with self._guard:
-            before = self._progress.get(fence, (None, None))
-            self._progress[fence] = (before[0] if fraction is None else fraction, before[1] if message is None else message)
+            self._update_progress(fence, fraction, message)
 
     def line(self, line: NewLine) -> None:
         with self._guard:
             if len(self._lines) >= MOST_LINES:
-                self._dropped[line.fence] += 1  # a handler that floods its log must not fill the memory, nor wait
+                # a handler that floods its log must not fill the memory, nor wait
+                self._dropped[line.fence] += 1
                 return
             self._lines.append((time.monotonic(), line))
 
@@ -72,12 +74,19 @@ class Reporter:
     async def run(self, running: dict[UUID, Running]) -> None:
         while True:
             await asyncio.sleep(FLUSH_SECONDS)
-            with contextlib.suppress(StoreUnavailable, StoreFault):  # kept, and sent with the next flush; or told of
+            # kept, and sent with the next flush; or told of
+            with contextlib.suppress(StoreUnavailable, StoreFault):
                 await self.flush(running)
 
     async def flush(self, running: dict[UUID, Running] | None = None) -> None:
-        # What another flush carries just now counts as well: a job must not end before its last lines are written.
-        if not self._lines and not self._progress and running is None and not self._flushing.locked():
+        # What another flush carries just now counts as well: a job must not end before its last
+        # lines are written.
+        if (
+            not self._lines
+            and not self._progress
+            and running is None
+            and not self._flushing.locked()
+        ):
             return
         async with self._flushing:
             await self._flush_beats(running or {})
@@ -88,12 +97,16 @@ class Reporter:
         with self._guard:
             progress, self._progress = self._progress, {}
             heard = {line.fence for _, line in self._lines} | progress.keys()
-        beats = {fence: Beat(fence=fence, progress=fraction, message=message) for fence, (fraction, message) in progress.items()}
+        beats = {
+            fence: Beat(fence=fence, progress=fraction, message=message)
+            for fence, (fraction, message) in progress.items()
+        }
         # Whoever is heard of has started: when, is told before.
         news = [
             one
             for one in running.values()
-            if not one.told and (now - one.started >= STARTED_AFTER_SECONDS or one.claimed.fence in heard)
+            if not one.told
+            and (now - one.started >= STARTED_AFTER_SECONDS or one.claimed.fence in heard)
         ]
         for one in news:
             fence = one.claimed.fence
@@ -103,28 +116,43 @@ class Reporter:
                 started_seconds_ago=now - one.started,
                 progress=fraction,
                 message=message,
-                alive=fence in progress,  # that it began is its worker's word, and no heartbeat of the handler's
+                # that it began is its worker's word, and no heartbeat of the handler's
+                alive=fence in progress,
             )
         if beats:
             try:
                 lost = await self._source.beat(list(beats.values()))
             except StoreUnavailable:
                 with self._guard:
-                    self._progress = progress | self._progress
+                    newer, self._progress = self._progress, progress
+                    for fence, (fraction, message) in newer.items():
+                        self._update_progress(fence, fraction, message)
                 raise
             for one in news:
                 one.told = True
             if lost:
                 self._on_lost(lost)
 
+    def _update_progress(self, fence: UUID, fraction: float | None, message: str | None) -> None:
+        """What is not given stays as it was said before."""
+        before = self._progress.get(fence, (None, None))
+        self._progress[fence] = (
+            before[0] if fraction is None else fraction,
+            before[1] if message is None else message,
+        )
+
     async def _flush_lines(self) -> None:
         with self._guard:
             taken, self._lines = self._lines, deque()
             dropped, self._dropped = self._dropped, Counter()
         now = time.monotonic()
-        lines = [NewLine(line.fence, line.level, line.message, line.metadata, now - at) for at, line in taken]
+        lines = [
+            NewLine(line.fence, line.level, line.message, line.metadata, now - at)
+            for at, line in taken
+        ]
         lines += [
-            NewLine(fence, Level.WARN, f"{count:,} log lines were dropped: too many at once") for fence, count in dropped.items()
+            NewLine(fence, Level.WARN, f"{count:,} log lines were dropped: too many at once")
+            for fence, count in dropped.items()
         ]
         sent = 0
         try:
@@ -139,7 +167,8 @@ class Reporter:
 
 @contextlib.contextmanager
 def job_logging() -> Iterator[None]:
-    """While this lasts, what handlers in this process log goes into their executions' logs; once, whatever number of workers."""
+    """While this lasts, what handlers in this process log goes into their executions' logs; once,
+    whatever number of workers."""
     root = logging.getLogger()
     with _installing:
         _installed.append(JobLogHandler() if not _installed else _installed[0])
@@ -167,12 +196,18 @@ class JobLogHandler(logging.Handler):
 
     def _pass_on(self, running: Running, record: logging.LogRecord, text: str) -> None:
         extra = {"logger": record.name}
-        running.channel.line(NewLine(running.claimed.fence, _level(record.levelno), text, metadata_bytes(extra)))
+        running.channel.line(
+            NewLine(running.claimed.fence, _level(record.levelno), text, metadata_bytes(extra))
+        )
 
 
 def _text(record: logging.LogRecord) -> str:
     text = record.getMessage()
-    return f"{text}\n{logging.Formatter().formatException(record.exc_info)}" if record.exc_info else text
+    return (
+        f"{text}\n{logging.Formatter().formatException(record.exc_info)}"
+        if record.exc_info
+        else text
+    )
 
 
 def _level(number: int) -> Level:

@@ -1,4 +1,5 @@
-"""Handlers that did not end when they were told to: threads that never return, coroutines that swallow their cancel."""
+"""Handlers that did not end when they were told to: threads that never return, coroutines that
+swallow their cancel."""
 
 import logging
 import time
@@ -62,12 +63,19 @@ class Stuck:
                 del self._told[fence]
                 if fence in self._logged:
                     self._logged.discard(fence)
-                    logger.warning("%s ended %s later; its slot is free again", _named(one), span(now - since))
+                    logger.warning(
+                        "%s ended %s later; its slot is free again", _named(one), span(now - since)
+                    )
             elif now - since >= LATE_SECONDS and fence not in self._logged:
                 self._logged.add(fence)
                 what = f"a thread of {_named(one)}" if fence in self._threads else _named(one)
                 after = _AFTER.get(one.why or "", "it was told to stop")
-                logger.warning("%s has not ended %s after %s; its slot stays taken", what, span(now - since), after)
+                logger.warning(
+                    "%s has not ended %s after %s; its slot stays taken",
+                    what,
+                    span(now - since),
+                    after,
+                )
 
 
 def _named(running: Running) -> str:

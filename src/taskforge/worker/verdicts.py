@@ -7,7 +7,8 @@ from taskforge.domain import rules
 
 
 class Verdict(Exception):
-    """The root of what a handler may say about its job. Each can be raised from any depth, or returned."""
+    """The root of what a handler may say about its job. Each can be raised from any depth, or
+    returned."""
 
 
 class Snooze(Verdict):
@@ -22,7 +23,9 @@ class Snooze(Verdict):
 class Retry(Verdict):
     """This attempt failed; try again after this long, if attempts are left."""
 
-    def __init__(self, after: float | timedelta, reason: str = "retry asked for by the handler") -> None:
+    def __init__(
+        self, after: float | timedelta, reason: str = "retry asked for by the handler"
+    ) -> None:
         super().__init__(reason)
         self.seconds = _seconds(after)
         self.reason = str(reason)
@@ -53,7 +56,8 @@ class Skip(Verdict):
 
 
 def packed(verdict: Verdict) -> tuple[str, tuple[Any, ...]]:
-    """A verdict in plain words, for the pipe from a child process: its own class may not survive that."""
+    """A verdict in plain words, for the pipe from a child process: its own class may not survive
+    that."""
     for kind in (Snooze, Retry):
         if isinstance(verdict, kind):
             return kind.__name__, (verdict.seconds, verdict.reason)
@@ -70,7 +74,8 @@ def unpacked(name: str, values: tuple[Any, ...]) -> Verdict:
 
 
 def verdict_in(error: BaseException) -> Verdict | None:
-    """The verdict that a task group carries out of its tasks, if nothing else went wrong in there."""
+    """The verdict that a task group carries out of its tasks, if nothing else went wrong in
+    there."""
     if not isinstance(error, BaseExceptionGroup):
         return error if isinstance(error, Verdict) else None
     said = [verdict_in(one) for one in error.exceptions]

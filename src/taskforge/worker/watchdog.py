@@ -1,13 +1,16 @@
-"""Sees from a thread of its own that a handler holds the event loop, says which one, and sees to it that others do not pay for it.
+"""Sees from a thread of its own that a handler holds the event loop, says which one, and sees to it
+that others do not pay for it.
 
-The loop ticks; the thread looks a few times a second whether it still does. Of time in which the thread itself could not run (a
-stopped process, a frozen machine, native code that holds the interpreter's lock) it knows nothing, and counts none: for the last of
-these there is the lease keeper, which it tells that it runs (`pulse.py`).
+The loop ticks; the thread looks a few times a second whether it still does. Of time in which the
+thread itself could not run (a stopped process, a frozen machine, native code that holds the
+interpreter's lock) it knows nothing, and counts none: for the last of these there is the lease
+keeper, which it tells that it runs (`pulse.py`).
 """
 
 import asyncio
 import contextlib
 import logging
+import os
 import sys
 import threading
 import time
@@ -21,15 +24,18 @@ import msgspec
 from taskforge.domain.durations import span
 from taskforge.domain.ids import job_of
 from taskforge.worker.context import Running, current
+from taskforge.worker.processes.supervisor import REPLACE
 
 logger = logging.getLogger("taskforge.worker")
 TICK_SECONDS = 0.1
 LOOK_SECONDS = 0.25
 HELD_SECONDS = 1.0  # without a tick: the loop is held
-STARVED_SECONDS = 5.0  # without a tick although no task runs: a callback holds the loop, or the machine is too busy for it
+# without a tick although no task runs: a callback holds the loop, or the machine is too busy for it
+STARVED_SECONDS = 5.0
 UNKNOWN_SECONDS = 30.0  # what holds it, if that is no handler that we know, may do so for this long
 PULSE_SECONDS = 1.0
 GRACE_SECONDS = 3.0  # beyond the timeout of the handler that holds it
+LEAVE_SECONDS = 2.0  # to say why, for a process that ends at once
 LOG_AGAIN = 3.0  # times as long as when it was logged last
 
 
@@ -59,10 +65,11 @@ class Watchdog:
         give_up: Callable[[Held], None] | None = None,
         on_pulse: Callable[[], None] | None = None,
     ) -> None:
-        """`on_held` is called once for each time that the loop is held, `give_up` when whoever holds it has had all of its time,
-        both in the watchdog's thread; `on_back` in the event loop, before anything else that was due there. `on_held` must not wait
-        for the loop, which does not tick until it has returned. `on_pulse` is called about once a second, in the thread, for
-        as long as that can run."""
+        """`on_held` is called once for each time that the loop is held, `give_up` when whoever
+        holds it has had all of its time, both in the watchdog's thread; `on_back` in the event
+        loop, before anything else that was due there. `on_held` must not wait for the loop, which
+        does not tick until it has returned. `on_pulse` is called about once a second, in the
+        thread, for as long as that can run."""
         self._running = running
         self._on_held = on_held
         self._on_back = on_back
@@ -71,7 +78,8 @@ class Watchdog:
         self._ticked = time.monotonic()
         self._ticks = 0
         self._held: Held | None = None
-        self._lock = threading.Lock()  # the loop is held and said to be, or has ticked: never something between
+        # the loop is held and said to be, or has ticked: never something between
+        self._lock = threading.Lock()
         self._ended = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread_of_loop = 0
@@ -103,7 +111,11 @@ class Watchdog:
         if silent < HELD_SECONDS:
             return  # it was back in the moment in which it was found to be held
         logger.warning(
-            "%s held the event loop for %.1f s (%s); it must not block: await, or be a plain function", held, silent, held.where
+            "%s held the event loop for %.1f s (%s); it must not block: await, or be a plain "
+            "function",
+            held,
+            silent,
+            held.where,
         )
 
     def held_for(self, running: Running) -> float:
@@ -141,7 +153,8 @@ class Watchdog:
             if stood >= logged * LOG_AGAIN:
                 logged = stood
                 _log_aside(
-                    "%s has held the event loop for %s and still does (%s); nothing else of this worker runs",
+                    "%s has held the event loop for %s and still does (%s); nothing else of this "
+                    "worker runs",
                     held,
                     span(stood),
                     held.where,
@@ -157,8 +170,14 @@ class Watchdog:
         return self.longest_allowed()  # it may be a task that one of the handlers has started
 
     def longest_allowed(self) -> float:
-        """For so long this process may stand still, whichever of its handlers it is that holds it."""
-        return max([UNKNOWN_SECONDS, *(one.timeout_seconds + GRACE_SECONDS for one in list(self._running.values()))])
+        """For so long this process may stand still, whichever of its handlers it is that holds
+        it."""
+        return max(
+            [
+                UNKNOWN_SECONDS,
+                *(one.timeout_seconds + GRACE_SECONDS for one in list(self._running.values())),
+            ]
+        )
 
     def _who(self) -> Held:
         frame = sys._current_frames().get(self._thread_of_loop)
@@ -169,19 +188,38 @@ class Watchdog:
         for running in list(self._running.values()):
             if running.task is task:
                 return Held(running, where)
-        # A task that a handler has started has its context, which can be asked for from Python 3.12 on.
+        # A task that a handler has started has its context, which can be asked for from Python 3.12
+        # on.
         context: Mapping[Any, Any] = getattr(task, "get_context", dict)()
         by = context.get(current)
-        # What a job left behind when it ended is nobody's any more: there is no timeout that it could go by.
+        # What a job left behind when it ended is nobody's any more: there is no timeout that it
+        # could go by.
         is_running = by is not None and self._running.get(by.claimed.fence) is by
         return Held(by if is_running else None, where)
 
 
 def _log_aside(*message: object) -> None:
-    """In a thread of its own: the event loop may be held inside a logging handler, whose lock nobody else gets then."""
+    """In a thread of its own: the event loop may be held inside a logging handler, whose lock
+    nobody else gets then."""
     with contextlib.suppress(RuntimeError):  # no more threads can be started
-        threading.Thread(target=logger.warning, args=message, name="taskforge-watchdog-log", daemon=True).start()
+        threading.Thread(
+            target=logger.warning, args=message, name="taskforge-watchdog-log", daemon=True
+        ).start()
 
 
 def _where(frame: FrameType) -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
+
+
+def leave_at_once(held: Held) -> None:
+    """In the watchdog's thread: nothing else can end this process in order. What ran beside it goes
+    back unspent."""
+    # the loop may be held inside a logging handler
+    in_any_case = threading.Timer(LEAVE_SECONDS, os._exit, (REPLACE,))
+    in_any_case.daemon = True
+    with contextlib.suppress(RuntimeError):  # no more threads can be started
+        in_any_case.start()
+    logger.error("%s does not let go of the event loop: this process ends and is replaced", held)
+    with contextlib.suppress(Exception):
+        logging.shutdown()
+    os._exit(REPLACE)

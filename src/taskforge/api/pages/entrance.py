@@ -4,23 +4,47 @@ from taskforge.api.pages.markup import document, element, joined
 
 
 def login_page(token: str, problem: str = "", *, single_sign_on: bool = False) -> bytes:
-    """Opening a link does not use it up: whoever previews links would log in. Only the button does."""
-    notice = element("p", problem[:1].upper() + problem[1:] + ".", class_="notice bad", role="alert") if problem else ""
+    """Opening a link does not use it up: whoever previews links would log in. Only the button
+    does."""
+    notice = (
+        element("p", problem[:1].upper() + problem[1:] + ".", class_="notice bad", role="alert")
+        if problem
+        else ""
+    )
     if token:
         lead = "Your one-time link is ready. It works once."
         field = element("input", type="hidden", name="token", value=token)
     else:
-        lead = "Paste the token of your one-time login link. The first start of the server prints one."
+        lead = (
+            "Paste the token of your one-time login link. The first start of the server prints one."
+        )
         field = joined(
             element("label", "One-time token", for_="token"),
-            element("input", type="text", name="token", id="token", required=True, autocomplete="off", spellcheck="false"),
+            element(
+                "input",
+                type="text",
+                name="token",
+                id="token",
+                required=True,
+                autocomplete="off",
+                spellcheck="false",
+            ),
         )
-    form = element("form", field, element("button", "Log in", type="submit"), method="post", action="/login")
-    # A link and not a form: the policy lets forms lead nowhere but here, and this one would be sent on to the provider.
-    elsewhere = (
-        element("p", element("a", "Log in with single sign-on", href="/login/oidc", class_="button")) if single_sign_on else ""
+    form = element(
+        "form", field, element("button", "Log in", type="submit"), method="post", action="/login"
     )
-    card = element("div", element("h1", "Log in"), notice, element("p", lead), form, elsewhere, class_="card")
+    # A link and not a form: the policy lets forms lead nowhere but here, and this one would be sent
+    # on to the provider.
+    elsewhere = (
+        element(
+            "p", element("a", "Log in with single sign-on", href="/login/oidc", class_="button")
+        )
+        if single_sign_on
+        else ""
+    )
+    card = element(
+        "div", element("h1", "Log in"), notice, element("p", lead), form, elsewhere, class_="card"
+    )
     return document("Log in · TaskForge", element("main", card, id="content"), kind="entrance")
 
 
@@ -35,7 +59,13 @@ def landing_page(who: tuple[str, str, str] | None, csrf_token: str) -> bytes:
         email, organization, role = who
         facts = [("User", email), ("Organization", organization), ("Role", role)]
         state = joined(
-            element("dl", *(element("div", element("dt", name), element("dd", value)) for name, value in facts)),
+            element(
+                "dl",
+                *(
+                    element("div", element("dt", name), element("dd", value))
+                    for name, value in facts
+                ),
+            ),
             element(
                 "form",
                 element("input", type="hidden", name="csrf_token", value=csrf_token),
@@ -49,7 +79,10 @@ def landing_page(who: tuple[str, str, str] | None, csrf_token: str) -> bytes:
         ("/api/v1/openapi.json", "OpenAPI document", "For generated clients and tools"),
         ("/readyz", "Readiness", "Whether the store answers"),
     ]
-    links = [element("li", element("a", element("strong", name), element("span", about), href=to)) for to, name, about in places]
+    links = [
+        element("li", element("a", element("strong", name), element("span", about), href=to))
+        for to, name, about in places
+    ]
     card = element("div", element("h1", "TaskForge"), state, class_="card")
     menu = element("nav", element("ul", *links, class_="places"), aria_label="Pages")
     return document("TaskForge", element("main", card, menu, id="content"), kind="entrance")

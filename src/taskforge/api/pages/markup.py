@@ -1,4 +1,5 @@
-"""HTML that cannot be broken out of: whatever is not markup already is escaped where it is put in."""
+"""HTML that cannot be broken out of: whatever is not markup already is escaped where it is put
+in."""
 
 import hashlib
 import html
@@ -23,9 +24,11 @@ def escaped(text: str) -> Html:
 
 
 def element(name: str, /, *children: str, **attributes: str | bool) -> Html:
-    """`class_` and `for_` are written so because the plain words are Python's; True is an attribute without a value."""
+    """`class_` and `for_` are written so because the plain words are Python's; True is an attribute
+    without a value."""
     written = "".join(
-        f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{html.escape(str(value))}"')
+        f" {key.rstrip('_').replace('_', '-')}"
+        + ("" if value is True else f'="{html.escape(str(value))}"')
         for key, value in attributes.items()
         if value is not False
     )
@@ -41,11 +44,19 @@ def joined(*children: str) -> Html:
 def prose(text: str) -> Html:
     """A line of a description, where `this` is code."""
     parts = re.split(r"`([^`]+)`", text)
-    return joined(*(element("code", part) if number % 2 else part for number, part in enumerate(parts)))
+    return joined(
+        *(element("code", part) if number % 2 else part for number, part in enumerate(parts))
+    )
 
 
 def paragraphs(text: str) -> Html:
-    return joined(*(element("p", prose(" ".join(part.split()))) for part in re.split(r"\n\s*\n", text) if part.strip()))
+    return joined(
+        *(
+            element("p", prose(" ".join(part.split())))
+            for part in re.split(r"\n\s*\n", text)
+            if part.strip()
+        )
+    )
 
 
 @cache
@@ -63,7 +74,13 @@ def document(title: str, *content: str, kind: str, links: str = "") -> bytes:
     """A whole page, with the bar that all of them have."""
     bar = element(
         "header",
-        element("a", element("span", class_="mark", aria_hidden="true"), "TaskForge", class_="brand", href="/"),
+        element(
+            "a",
+            element("span", class_="mark", aria_hidden="true"),
+            "TaskForge",
+            class_="brand",
+            href="/",
+        ),
         element("span", __version__, class_="version"),
         element("nav", links, class_="links", aria_label="Pages") if links else "",
         class_="bar",
@@ -74,8 +91,19 @@ def document(title: str, *content: str, kind: str, links: str = "") -> bytes:
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
         element("title", title),
-        element("link", rel="icon", type="image/svg+xml", href=f"/assets/icon.svg?v={version_of('icon.svg')}"),
+        element(
+            "link",
+            rel="icon",
+            type="image/svg+xml",
+            href=f"/assets/icon.svg?v={version_of('icon.svg')}",
+        ),
         element("link", rel="stylesheet", href=f"/assets/style.css?v={version_of('style.css')}"),
     )
-    body = element("body", element("a", "Skip to content", class_="skip", href="#content"), bar, *content, class_=kind)
+    body = element(
+        "body",
+        element("a", "Skip to content", class_="skip", href="#content"),
+        bar,
+        *content,
+        class_=kind,
+    )
     return f"<!doctype html>\n{element('html', head, body, lang='en')}\n".encode()

@@ -3,10 +3,9 @@
 from http import HTTPStatus
 from typing import Any
 
-import msgspec
-
-from taskforge.api.caller import ANYONE, PUBLIC
+from taskforge.api.entry.caller import ANYONE, PUBLIC
 from taskforge.api.pages.markup import Html, document, element, joined, paragraphs, prose
+from taskforge.api.pages.operation import Operation, sample_request
 from taskforge.api.pages.schemas import Schema, Schemas, anchor, shown
 
 _METHODS = ("get", "post", "put", "patch", "delete")
@@ -16,27 +15,15 @@ export API_KEY=tfk_…                  # the first start prints one
 curl "$SERVER/api/v1/session" -H "Authorization: Bearer $API_KEY\""""
 
 
-class Operation(msgspec.Struct, frozen=True):
-    method: str
-    path: str
-    described: dict[str, Any]
-
-    @property
-    def anchor(self) -> str:
-        return str(self.described["operationId"])
-
-    @property
-    def title(self) -> str:
-        words = self.anchor.replace("_", " ").capitalize()
-        return f"{words} a project" if words.endswith(" in") and "{project}" in self.path else words
-
-
 def reference(described: dict[str, Any]) -> bytes:
     """`described` is an OpenAPI document; nothing in it is taken for markup."""
     schemas = Schemas(described["components"]["schemas"])
     groups = _groups(described)
     info = described["info"]
-    links = joined(element("a", "OpenAPI document", href="/api/v1/openapi.json"), element("a", "Home", href="/"))
+    links = joined(
+        element("a", "OpenAPI document", href="/api/v1/openapi.json"),
+        element("a", "Home", href="/"),
+    )
     content = element(
         "main",
         _introduction(info),
@@ -57,12 +44,17 @@ def reference(described: dict[str, Any]) -> bytes:
 def _groups(described: dict[str, Any]) -> list[tuple[str, str, list[Operation]]]:
     """Operations by their first tag, in the order of the document's tags."""
     every = [
-        Operation(method, path, item[method]) for path, item in described["paths"].items() for method in _METHODS if method in item
+        Operation(method, path, item[method])
+        for path, item in described["paths"].items()
+        for method in _METHODS
+        if method in item
     ]
     about = {one["name"]: one.get("description", "") for one in described.get("tags", [])}
     for one in every:
         about.setdefault(_tag(one), "")
-    grouped = [(tag, text, [one for one in every if _tag(one) == tag]) for tag, text in about.items()]
+    grouped = [
+        (tag, text, [one for one in every if _tag(one) == tag]) for tag, text in about.items()
+    ]
     return [(tag, text, found) for tag, text, found in grouped if found]
 
 
@@ -72,14 +64,23 @@ def _tag(operation: Operation) -> str:
 
 def _navigation(groups: list[tuple[str, str, list[Operation]]], names: list[str]) -> Html:
     def block(title: str, target: str, rows: list[Html], *, opened: bool) -> Html:
-        summary = element("summary", element("a", title, href=f"#{target}"), element("span", str(len(rows)), class_="count"))
-        return element("details", summary, element("ul", *(element("li", row) for row in rows)), open=opened)
+        summary = element(
+            "summary",
+            element("a", title, href=f"#{target}"),
+            element("span", str(len(rows)), class_="count"),
+        )
+        return element(
+            "details", summary, element("ul", *(element("li", row) for row in rows)), open=opened
+        )
 
     blocks = [
         block(
             tag,
             _slug(tag),
-            [element("a", _badge(one.method), element("span", one.title), href=f"#{one.anchor}") for one in operations],
+            [
+                element("a", _badge(one.method), element("span", one.title), href=f"#{one.anchor}")
+                for one in operations
+            ],
             opened=True,
         )
         for tag, _, operations in groups
@@ -109,18 +110,28 @@ def _introduction(info: dict[str, Any]) -> Html:
         element(
             "p",
             prose(
-                "Send an API key or an access token as `Authorization: Bearer …`. With the session cookie of a browser, a change "
-                "also needs the session's token in the header `X-CSRF-Token`. Each operation names the permission that it needs."
+                "Send an API key or an access token as `Authorization: Bearer …`. With the "
+                "session cookie of a browser, a change "
+                "also needs the session's token in the header `X-CSRF-Token`. Each operation "
+                "names the permission that it needs."
             ),
         ),
-        element("figure", element("figcaption", "First request"), element("pre", element("code", _GREETING))),
+        element(
+            "figure",
+            element("figcaption", "First request"),
+            element("pre", element("code", _GREETING)),
+        ),
         class_="intro",
         id="start",
     )
 
 
-def _group(tag: str, about: str, operations: list[Operation], described: dict[str, Any], schemas: Schemas) -> Html:
-    heading = joined(element("h2", tag), element("p", prose(about), class_="about") if about else "")
+def _group(
+    tag: str, about: str, operations: list[Operation], described: dict[str, Any], schemas: Schemas
+) -> Html:
+    heading = joined(
+        element("h2", tag), element("p", prose(about), class_="about") if about else ""
+    )
     parts = [_operation(one, described, schemas) for one in operations]
     return element("section", heading, *parts, class_="group", id=_slug(tag))
 
@@ -130,16 +141,25 @@ def _operation(operation: Operation, described: dict[str, Any], schemas: Schemas
     body = _json_of(details.get("requestBody", {}))
     text = joined(
         element("h3", element("a", operation.title, href=f"#{operation.anchor}")),
-        element("p", _badge(operation.method), element("code", *_broken(operation.path)), class_="route"),
+        element(
+            "p", _badge(operation.method), element("code", *_broken(operation.path)), class_="route"
+        ),
         paragraphs(details.get("description") or details.get("summary", "")),
         _permission(details.get("x-permission", "")),
         _parameters(details.get("parameters", []), schemas),
         "" if body is None else _body(body, schemas),
         _responses(details["responses"], described, schemas),
     )
-    answered = next((_json_of(one) for status, one in details["responses"].items() if status.startswith("2")), None)
+    answered = next(
+        (_json_of(one) for status, one in details["responses"].items() if status.startswith("2")),
+        None,
+    )
     samples = joined(
-        element("figure", element("figcaption", "Request"), element("pre", element("code", _curl(operation, body, schemas)))),
+        element(
+            "figure",
+            element("figcaption", "Request"),
+            element("pre", element("code", sample_request(operation, body, schemas))),
+        ),
         ""
         if answered is None
         else element(
@@ -179,7 +199,14 @@ def _parameters(parameters: list[dict[str, Any]], schemas: Schemas) -> Html:
 
 def _body(body: Schema, schemas: Schemas) -> Html:
     kind = element("p", "JSON: ", schemas.type(body), class_="kind")
-    return joined(_table("Request body", ["Field", "Type", "Required", "Description"], _rows(body, schemas, nested=True), kind))
+    return joined(
+        _table(
+            "Request body",
+            ["Field", "Type", "Required", "Description"],
+            _rows(body, schemas, nested=True),
+            kind,
+        )
+    )
 
 
 def _rows(schema: Schema, schemas: Schemas, *, nested: bool) -> list[list[Html]]:
@@ -200,17 +227,35 @@ def _responses(answers: dict[str, Any], described: dict[str, Any], schemas: Sche
     bad: list[list[Html]] = []
     for status, answer in answers.items():
         found = _followed(answer, described)
-        kinds = [schemas.type(one["schema"]) for one in found.get("content", {}).values() if one.get("schema")]
-        row = [element("span", status, class_=f"status s{status[:1]}"), prose(_meaning(status, found)), joined(*kinds)]
+        kinds = [
+            schemas.type(one["schema"])
+            for one in found.get("content", {}).values()
+            if one.get("schema")
+        ]
+        row = [
+            element("span", status, class_=f"status s{status[:1]}"),
+            prose(_meaning(status, found)),
+            joined(*kinds),
+        ]
         (bad if status[:1] in "45" else good).append(row)
     heads = ["Status", "Meaning", "Content"]
-    chips = [element("span", status, class_=f"status s{status[:1]}") for status in answers if status[:1] in "45"]
-    folded = element("details", element("summary", "Problems ", *chips), _table("", heads, bad), class_="problems")
+    chips = [
+        element("span", status, class_=f"status s{status[:1]}")
+        for status in answers
+        if status[:1] in "45"
+    ]
+    folded = element(
+        "details",
+        element("summary", "Problems ", *chips),
+        _table("", heads, bad),
+        class_="problems",
+    )
     return joined(_table("Responses", heads, good), folded if bad else "")
 
 
 def _meaning(status: str, answer: dict[str, Any]) -> str:
-    """The framework fills in what the standard says of a status; its name says the same in fewer words."""
+    """The framework fills in what the standard says of a status; its name says the same in fewer
+    words."""
     known = HTTPStatus(int(status)) if status.isdigit() else None
     text: str = answer.get("description", "")
     return known.phrase if known is not None and text in ("", known.description) else text
@@ -233,35 +278,16 @@ def _table(title: str, heads: list[str], rows: list[list[Html]], before: str = "
     if heads[-1] == "Description" and not any(row[-1] for row in rows):
         heads, rows = heads[:-1], [row[:-1] for row in rows]
     head = element("tr", *(element("th", one, scope="col") for one in heads))
-    lines = [element("tr", *(element("td", cell, class_=heads[at].lower()) for at, cell in enumerate(row))) for row in rows]
+    lines = [
+        element(
+            "tr", *(element("td", cell, class_=heads[at].lower()) for at, cell in enumerate(row))
+        )
+        for row in rows
+    ]
     table = element("table", element("thead", head), element("tbody", *lines))
-    return joined(element("h4", title) if title else "", before, element("div", table, class_="scroll"))
-
-
-def _curl(operation: Operation, body: Schema | None, schemas: Schemas) -> Html:
-    path, details = operation.path, operation.described
-    asked = []
-    for one in details.get("parameters", []):
-        example = schemas.example(one["schema"], one["name"], whole=False)
-        if one["in"] == "path":
-            path = path.replace("{" + one["name"] + "}", str(example))
-        elif one["in"] == "query" and one.get("required"):
-            asked.append(f"{one['name']}={example}")
-    verb = "" if operation.method == "get" else f"-X {operation.method.upper()} "
-    stream = any("text/event-stream" in one.get("content", {}) for one in details["responses"].values())
-    query = "?" + "&".join(asked) if asked else ""
-    lines = [joined(f'curl {"-N " if stream else ""}{verb}"$SERVER{path}{query}"')]
-    if details.get("x-permission") != PUBLIC:
-        lines.append(joined('-H "Authorization: Bearer $API_KEY"'))
-    if body is not None:
-        lines.append(joined('-H "Content-Type: application/json"'))
-        lines.append(joined("-d '", _for_shell(schemas.example(body, whole=False)), "'"))
-    return joined(*(line if number == 0 else joined(" \\\n  ", line) for number, line in enumerate(lines)))
-
-
-def _for_shell(value: Any) -> Html:
-    """Between single quotes, another one is written so."""
-    return Html(shown(value).replace("&#x27;", r"&#x27;\&#x27;&#x27;"))
+    return joined(
+        element("h4", title) if title else "", before, element("div", table, class_="scroll")
+    )
 
 
 def _json_of(holder: dict[str, Any]) -> Schema | None:
@@ -277,16 +303,24 @@ def _followed(answer: dict[str, Any], described: dict[str, Any]) -> dict[str, An
 
 
 def _required(*, is_so: bool) -> Html:
-    return element("span", "required", class_="must") if is_so else element("span", "optional", class_="may")
+    return (
+        element("span", "required", class_="must")
+        if is_so
+        else element("span", "optional", class_="may")
+    )
 
 
 def _badge(method: str) -> Html:
-    return element("span", "DEL" if method == "delete" else method.upper(), class_=f"method {method}")
+    return element(
+        "span", "DEL" if method == "delete" else method.upper(), class_=f"method {method}"
+    )
 
 
 def _broken(path: str) -> list[Html]:
     """A long path may break after a slash."""
-    return [joined(f"{part}/", Html("<wbr>")) for part in path.split("/")[:-1]] + [joined(path.rsplit("/", 1)[1])]
+    return [joined(f"{part}/", Html("<wbr>")) for part in path.split("/")[:-1]] + [
+        joined(path.rsplit("/", 1)[1])
+    ]
 
 
 def _slug(tag: str) -> str:

@@ -1,4 +1,5 @@
-"""Reads JSON Schema as the API's document has it: what to call a type, which fields it has, what an example looks like."""
+"""Reads JSON Schema as the API's document has it: what to call a type, which fields it has, what an
+example looks like."""
 
 import re
 from typing import Any
@@ -86,7 +87,9 @@ class Schemas:
             return element("a", name, href=f"#{anchor(name)}")
         if kinds := schema.get("oneOf") or schema.get("anyOf"):
             words = [self.type(one) for one in kinds]
-            return joined(*(one if number == 0 else joined(" or ", one) for number, one in enumerate(words)))
+            return joined(
+                *(one if number == 0 else joined(" or ", one) for number, one in enumerate(words))
+            )
         kind = schema.get("type", "any")
         if isinstance(kind, list):
             return joined(" or ".join(kind))
@@ -95,14 +98,23 @@ class Schemas:
         return joined(str(schema.get("format", kind)))
 
     def remarks(self, schema: Schema, description: str = "") -> Html:
-        """What else there is to know of a field: its description, what it may be, and what it is when left out."""
+        """What else there is to know of a field: its description, what it may be, and what it is
+        when left out."""
         found = self.resolved(schema)
         inside = self.resolved(found.get("items", {})) if found.get("type") == "array" else found
         text = description or schema.get("description", "")
         said = [prose(text)] if text else []
         if "enum" in inside:
             options = [element("code", str(one)) for one in inside["enum"]]
-            said.append(joined("One of ", *(one if number == 0 else joined(", ", one) for number, one in enumerate(options))))
+            said.append(
+                joined(
+                    "One of ",
+                    *(
+                        one if number == 0 else joined(", ", one)
+                        for number, one in enumerate(options)
+                    ),
+                )
+            )
         if limits := _limits(inside):
             said.append(joined(limits))
         if (left_out := schema.get("default")) is not None:
@@ -110,25 +122,40 @@ class Schemas:
         return joined(*(element("span", one, class_="remark") for one in said))
 
     def example(self, schema: Schema, name: str = "", *, whole: bool, depth: int = 0) -> Any:
-        """`whole`: every field, as an answer has them; else those that must be sent, or the first where none must."""
+        """`whole`: every field, as an answer has them; else those that must be sent, or the first
+        where none must."""
         if schema.get("default") is not None:
             return schema["default"]
         found = self.resolved(schema)
         if kinds := _kinds(found):
-            return self.example(kinds[0], name, whole=whole, depth=depth + 1) if depth < _DEEPEST else {}
+            return (
+                self.example(kinds[0], name, whole=whole, depth=depth + 1)
+                if depth < _DEEPEST
+                else {}
+            )
         if "const" in found or "enum" in found:
             return found["const"] if "const" in found else found["enum"][0]
         if name in _BY_NAME and (_fits(_BY_NAME[name], found.get("type"))):
             return _BY_NAME[name]
         match found.get("type"):
             case "array":
-                return [self.example(found.get("items", {}), name.removesuffix("s"), whole=whole, depth=depth + 1)]
+                return [
+                    self.example(
+                        found.get("items", {}), name.removesuffix("s"), whole=whole, depth=depth + 1
+                    )
+                ]
             case "object" | None if "properties" in found and depth < _DEEPEST:
                 properties = found["properties"]
-                needed = [*found["required"], "payload"] if found.get("required") else list(properties)[:1]
+                needed = (
+                    [*found["required"], "payload"]
+                    if found.get("required")
+                    else list(properties)[:1]
+                )
                 chosen = list(properties) if whole else needed
                 return {
-                    one: self.example(part, one, whole=whole, depth=depth + 1) for one, part in properties.items() if one in chosen
+                    one: self.example(part, one, whole=whole, depth=depth + 1)
+                    for one, part in properties.items()
+                    if one in chosen
                 }
             case "string":
                 return _BY_FORMAT.get(found.get("format", ""), _word(name))
@@ -149,7 +176,14 @@ def anchor(name: str) -> str:
 def shown(value: Any) -> Html:
     """JSON on several lines, its parts told apart."""
     text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-    return joined(*map(_token, re.split(r'("(?:[^"\\]|\\.)*"(?:\s*:)?|-?\d[\d.eE+-]*|\btrue\b|\bfalse\b|\bnull\b)', text)))
+    return joined(
+        *map(
+            _token,
+            re.split(
+                r'("(?:[^"\\]|\\.)*"(?:\s*:)?|-?\d[\d.eE+-]*|\btrue\b|\bfalse\b|\bnull\b)', text
+            ),
+        )
+    )
 
 
 def _token(part: str) -> Html:
@@ -161,7 +195,9 @@ def _token(part: str) -> Html:
 
 
 def _kinds(schema: Schema) -> list[Schema]:
-    return [one for one in schema.get("oneOf") or schema.get("anyOf") or [] if one != {"type": "null"}]
+    return [
+        one for one in schema.get("oneOf") or schema.get("anyOf") or [] if one != {"type": "null"}
+    ]
 
 
 def _limits(schema: Schema) -> str:
@@ -200,4 +236,8 @@ def _fits(value: Any, kind: str | None) -> bool:
 
 
 def _word(name: str) -> str:
-    return f"{name.removesuffix('_token')}_…" if "token" in name or "secret" in name else name.replace("_", " ") or "text"
+    return (
+        f"{name.removesuffix('_token')}_…"
+        if "token" in name or "secret" in name
+        else name.replace("_", " ") or "text"
+    )

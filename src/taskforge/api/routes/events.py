@@ -11,21 +11,34 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import HeaderParameter, QueryParameter
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 
-from taskforge.api.caller import Caller
-from taskforge.api.problems import responses
+from taskforge.api.entry.caller import Caller
+from taskforge.api.entry.problems import responses
 from taskforge.api.routes.queues import ProjectName
 from taskforge.domain.access import Permission, Unauthenticated
 from taskforge.domain.errors import StoreUnavailable
-from taskforge.domain.query import Event
+from taskforge.domain.query import CLUSTER, Event
+from taskforge.operations.cluster import may_see_cluster
 
 QUIET_SECONDS, CHECK_SECONDS = 15.0, 2.0
-_NEEDS = {"job": Permission.JOB_READ, "queue": Permission.QUEUE_READ, "worker": Permission.WORKER_READ}
-LastEventId = Annotated[str | None, HeaderParameter(name="Last-Event-ID", description="Go on behind this event")]
-# Where a browser has to send a credential, it is not its own EventSource that reconnects; what does so can set no such header.
-LastEventIdInQuery = Annotated[
-    str | None, QueryParameter(name="lastEventId", description="The same, for who cannot set the header")
+_NEEDS = {
+    "job": Permission.JOB_READ,
+    "queue": Permission.QUEUE_READ,
+    "worker": Permission.WORKER_READ,
+    "node": Permission.WORKER_READ,
+    "leader": Permission.WORKER_READ,
+}
+LastEventId = Annotated[
+    str | None, HeaderParameter(name="Last-Event-ID", description="Go on behind this event")
 ]
-Topic = Annotated[str | None, QueryParameter(description="Only topics that begin so, such as job or job.failed")]
+# Where a browser has to send a credential, it is not its own EventSource that reconnects; what does
+# so can set no such header.
+LastEventIdInQuery = Annotated[
+    str | None,
+    QueryParameter(name="lastEventId", description="The same, for who cannot set the header"),
+]
+Topic = Annotated[
+    str | None, QueryParameter(description="Only topics that begin so, such as job or job.failed")
+]
 
 
 class EventView(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -35,6 +48,8 @@ class EventView(msgspec.Struct, frozen=True, omit_defaults=True):
     queue: str | None = None
     jobs: tuple[str, ...] = ()
     worker: str | None = None
+    details: dict[str, Any] | None = None
+    """Of schedules, nodes and leaders"""
 
 
 @get(
@@ -42,7 +57,12 @@ class EventView(msgspec.Struct, frozen=True, omit_defaults=True):
     permission=Permission.JOB_READ,
     tags=["Events"],
     responses={
-        200: ResponseSpec(str, description="Server-sent events", media_type="text/event-stream", generate_examples=False),
+        200: ResponseSpec(
+            str,
+            description="Server-sent events",
+            media_type="text/event-stream",
+            generate_examples=False,
+        ),
         **responses(404, 410, 429),
     },
 )
@@ -54,16 +74,19 @@ async def stream_events(
     topic: Topic = None,
     last_event_id_in_query: LastEventIdInQuery = None,
 ) -> ServerSentEvent:
-    """Events of jobs, queues and workers in commit order. Last-Event-ID goes on where a stream broke; 410 if that is too old."""
+    """Events of jobs, queues and workers in commit order. Last-Event-ID goes on where a stream
+    broke; 410 if that is too old."""
     only = None if project is None else (await caller.projects(project))[0]
     scope: Any = request.scope
-    scope["held"].callback(caller.backend.streams.take(caller.principal))
-    follower = caller.backend.feed.follow(last_event_id or last_event_id_in_query)
+    scope["held"].callback(caller.platform.streams.take(caller.principal))
+    follower = caller.platform.feed.follow(last_event_id or last_event_id_in_query)
     await follower.begin()
     return ServerSentEvent(_messages(caller, follower, only, topic or ""), status_code=200)
 
 
-async def _messages(begun: Caller, follower: Any, only: int | None, topic: str) -> AsyncIterator[ServerSentEventMessage]:
+async def _messages(
+    begun: Caller, follower: Any, only: int | None, topic: str
+) -> AsyncIterator[ServerSentEventMessage]:
     loop = asyncio.get_running_loop()
     with follower:
         yield ServerSentEventMessage(None, comment="open", retry=1_000)
@@ -73,15 +96,29 @@ async def _messages(begun: Caller, follower: Any, only: int | None, topic: str) 
             caller = await _still(begun)
             if caller is None:
                 return
-            projects = [one for one in caller.principal.projects if only in (None, one)]  # some are made while it runs
+            # some are made while it runs
+            projects = [one for one in caller.principal.projects if only in (None, one)]
+            if only is None and may_see_cluster(caller.principal):
+                projects.append(CLUSTER)
             names = await caller.project_names() if events else {}
-            queues = {one.number: one.name for one in await caller.backend.engine.queues(projects)} if events else {}
+            queues = (
+                {one.number: one.name for one in await caller.platform.engine.queues(projects)}
+                if events
+                else {}
+            )
             for event in events:
-                if event.project in projects and event.topic.startswith(topic) and caller.may(_needed(event)):
-                    yield ServerSentEventMessage(id=event.cursor, event=event.topic, data=_data(event, names, queues))
+                if (
+                    event.project in projects
+                    and event.topic.startswith(topic)
+                    and caller.may(_needed(event))
+                ):
+                    yield ServerSentEventMessage(
+                        id=event.cursor, event=event.topic, data=_data(event, names, queues)
+                    )
                     sent_at = loop.time()
             if loop.time() - sent_at > QUIET_SECONDS:
-                # Also when all of it was others': whoever comes back later need not begin with what they may not see.
+                # Also when all of it was others': whoever comes back later need not begin with what
+                # they may not see.
                 yield ServerSentEventMessage(None, comment="quiet", id=follower.cursor)
                 sent_at = loop.time()
 
@@ -98,19 +135,25 @@ def _data(event: Event, names: dict[int, str], queues: dict[int, str]) -> str:
         None if event.queue is None else queues.get(event.queue),
         tuple(map(str, event.jobs)),
         None if event.worker is None else str(event.worker),
+        None if event.details is None else msgspec.json.decode(event.details),
     )
     return msgspec.json.encode(view).decode()
 
 
 async def _still(caller: Caller) -> Caller | None:
-    """A stream may outlive the right to read it. Asked before what came is sent; the answer is remembered for two seconds."""
+    """A stream may outlive the right to read it. Asked before what came is sent; the answer is
+    remembered for two seconds."""
     try:
-        principal = await caller.backend.gatekeeper.identify(caller.credential)
+        principal = await caller.platform.gatekeeper.identify(caller.credential)
     except Unauthenticated:
         return None
     except StoreUnavailable:
         return caller
-    return msgspec.structs.replace(caller, principal=principal) if principal.permissions >= caller.principal.permissions else None
+    return (
+        msgspec.structs.replace(caller, principal=principal)
+        if principal.permissions >= caller.principal.permissions
+        else None
+    )
 
 
 HANDLERS = [stream_events]

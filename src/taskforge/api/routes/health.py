@@ -4,9 +4,9 @@ import msgspec
 from litestar import get
 from litestar.di import NamedDependency
 
-from taskforge.api.caller import PUBLIC, Visitor
-from taskforge.api.problems import responses
-from taskforge.api.views import Time
+from taskforge.api.entry.caller import PUBLIC, Visitor
+from taskforge.api.entry.problems import responses
+from taskforge.api.schema.values import Time
 from taskforge.version import __version__
 
 
@@ -19,6 +19,8 @@ class Ready(msgspec.Struct, frozen=True):
     status: str
     version: str
     now: Time  # by the store's clock
+    late: list[str]
+    """Services of this process that should have run by now, such as pruning"""
 
 
 @get("/healthz", permission=PUBLIC, tags=["Health"])
@@ -30,7 +32,8 @@ async def healthz() -> Health:
 @get("/readyz", permission=PUBLIC, tags=["Health"], responses=responses(503))
 async def readyz(visitor: NamedDependency[Visitor]) -> Ready:
     """The store answers."""
-    return Ready("ready", __version__, await visitor.backend.engine.now())
+    now = await visitor.platform.engine.now()
+    return Ready("ready", __version__, now, visitor.platform.late())
 
 
 HANDLERS = [healthz, readyz]

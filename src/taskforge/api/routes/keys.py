@@ -1,19 +1,16 @@
-"""API keys, worker keys and the audit log."""
+"""API keys and worker keys."""
 
-from typing import Annotated
 from uuid import UUID
 
 import msgspec
 from litestar import delete, get, post
 from litestar.di import NamedDependency
-from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
+from litestar.params import FromPath, JSONBody
 
-from taskforge.api.caller import Caller
-from taskforge.api.problems import responses
-from taskforge.api.routes.jobs import Limit
-from taskforge.api.views import AuditView, KeyView, audit_view, key_view
+from taskforge.api.entry.caller import Caller
+from taskforge.api.entry.problems import responses
+from taskforge.api.schema.views.keys import KeyView, key_view
 from taskforge.domain.access import Forbidden, Permission
-from taskforge.domain.audit import Verdict
 from taskforge.domain.errors import NotFound
 from taskforge.domain.tenancy import ApiKey
 
@@ -21,7 +18,8 @@ from taskforge.domain.tenancy import ApiKey
 class NewKey(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     name: str
     kind: str = "key"
-    """key, or worker: a worker's key can do a worker's work (worker:run) in its project and nothing else"""
+    """key, or worker: a worker's key can do a worker's work (worker:run) in its project and nothing
+    else"""
     permissions: list[str] = []
     """Such as job:read or job:*; nobody gives away more than they have"""
     project: str | None = None
@@ -43,11 +41,6 @@ class KeyList(msgspec.Struct, frozen=True):
     items: list[KeyView]
 
 
-class AuditList(msgspec.Struct, frozen=True):
-    items: list[AuditView]
-    next_before: int | None  # pass it as `before` for older ones; null: that was all
-
-
 @get("/keys", permission=Permission.ADMIN_READ, tags=["Keys"])
 async def list_keys(caller: NamedDependency[Caller]) -> KeyList:
     """The organization's keys, without their secrets."""
@@ -60,58 +53,61 @@ async def list_keys(caller: NamedDependency[Caller]) -> KeyList:
 async def create_key(caller: NamedDependency[Caller], data: JSONBody[NewKey]) -> KeyMade:
     """Create a key. Its secret is in this answer and nowhere else."""
     project = None if data.project is None else await caller.project(data.project)
-    key, secret = await caller.backend.keys.create(
-        caller.principal, project, data.name, data.kind, data.permissions, data.expires_in_days, caller.note("key.create")
+    key, secret = await caller.platform.keys.create(
+        caller.principal,
+        project,
+        data.name,
+        data.kind,
+        data.permissions,
+        data.expires_in_days,
+        caller.note("key.create"),
     )
     return KeyMade(key_view(key, await caller.project_names(key.project)), secret)
 
 
-@get("/keys/{key_id:uuid}", permission=Permission.ADMIN_READ, tags=["Keys"], responses=responses(404))
+@get(
+    "/keys/{key_id:uuid}", permission=Permission.ADMIN_READ, tags=["Keys"], responses=responses(404)
+)
 async def get_key(caller: NamedDependency[Caller], key_id: FromPath[UUID]) -> KeyView:
     """Read a key, without its secret."""
     found = await _key(caller, key_id)
     return key_view(found, await caller.project_names(found.project))
 
 
-@post("/keys/{key_id:uuid}/rotate", permission=Permission.ADMIN_WRITE, tags=["Keys"], responses=responses(404, 409))
-async def rotate_key(caller: NamedDependency[Caller], key_id: FromPath[UUID], data: JSONBody[RotateBody | None] = None) -> KeyMade:
-    """A new key with the same rights; the old one works on for a while, and is not rotated again."""
+@post(
+    "/keys/{key_id:uuid}/rotate",
+    permission=Permission.ADMIN_WRITE,
+    tags=["Keys"],
+    responses=responses(404, 409),
+)
+async def rotate_key(
+    caller: NamedDependency[Caller],
+    key_id: FromPath[UUID],
+    data: JSONBody[RotateBody | None] = None,
+) -> KeyMade:
+    """A new key with the same rights; the old one works on for a while, and is not rotated
+    again."""
     old = await _key(caller, key_id)
     overlap = (data or RotateBody()).overlap_seconds
-    key, secret = await caller.backend.keys.rotate(caller.principal, old, overlap, caller.note("key.rotate"))
+    key, secret = await caller.platform.keys.rotate(
+        caller.principal, old, overlap, caller.note("key.rotate")
+    )
     return KeyMade(key_view(key, await caller.project_names(key.project)), secret)
 
 
-@delete("/keys/{key_id:uuid}", permission=Permission.ADMIN_WRITE, tags=["Keys"], responses=responses(404, 409))
+@delete(
+    "/keys/{key_id:uuid}",
+    permission=Permission.ADMIN_WRITE,
+    tags=["Keys"],
+    responses=responses(404, 409),
+)
 async def revoke_key(caller: NamedDependency[Caller], key_id: FromPath[UUID]) -> None:
     """Revoke a key: here at once, on other servers within seconds."""
-    await caller.backend.keys.revoke(await _key(caller, key_id), caller.note("key.revoke"))
-
-
-@get("/audit", permission=Permission.ADMIN_READ, tags=["Audit"])
-async def list_audit(
-    caller: NamedDependency[Caller],
-    limit: Limit = 50,
-    before: Annotated[int | None, QueryParameter(ge=1, le=2**62, description="Only entries before this number")] = None,
-    action: FromQuery[str | None] = None,
-    actor: FromQuery[str | None] = None,
-) -> AuditList:
-    """Who changed what, newest first."""
-    _whole_organization(caller)
-    organization = caller.principal.organization
-    found = await caller.backend.journal.entries(organization, before=before, limit=limit, action=action, actor=actor)
-    names = await caller.project_names()
-    return AuditList([audit_view(one, names) for one in found], found[-1].number if len(found) == limit else None)
-
-
-@get("/audit/verification", permission=Permission.PLATFORM, tags=["Audit"])
-async def verify_audit(caller: NamedDependency[Caller]) -> Verdict:
-    """Compute the log's chain of seals anew. The log is one for all organizations: for the owners of the first one."""
-    return await caller.backend.journal.verify()
+    await caller.platform.keys.revoke(await _key(caller, key_id), caller.note("key.revoke"))
 
 
 async def _reachable(caller: Caller) -> list[ApiKey]:
-    found = await caller.backend.keyring.keys(caller.principal.organization)
+    found = await caller.platform.records.api_keys.of_organization(caller.principal.organization)
     if caller.principal.project is None:
         return found
     return [one for one in found if one.project == caller.principal.project]
@@ -121,14 +117,9 @@ async def _key(caller: Caller, key_id: UUID) -> ApiKey:
     for one in await _reachable(caller):
         if one.id == key_id:
             return one
-    if await caller.backend.keyring.key(key_id) is not None:
+    if await caller.platform.records.api_keys.get(key_id) is not None:
         raise Forbidden(f"key {key_id} is not one that {caller.principal.label} may touch")
     raise NotFound("key", str(key_id))
 
 
-def _whole_organization(caller: Caller) -> None:
-    if caller.principal.project is not None:
-        raise Forbidden("this key is bound to a project; the audit log is the organization's")
-
-
-HANDLERS = [list_keys, create_key, get_key, rotate_key, revoke_key, list_audit, verify_audit]
+HANDLERS = [list_keys, create_key, get_key, rotate_key, revoke_key]

@@ -1,4 +1,5 @@
-"""Single sign-on: to the provider and back. Every way that it can fail ends on the login page, without a session."""
+"""Single sign-on: to the provider and back. Every way that it can fail ends on the login page,
+without a session."""
 
 from typing import Any
 
@@ -6,12 +7,13 @@ from litestar import Request, Response, get
 from litestar.datastructures import Cookie
 from litestar.di import NamedDependency
 
-from taskforge.api.caller import PUBLIC, Visitor
-from taskforge.api.oidc import ATTEMPT_SECONDS, MOST_CHARACTERS, Provider, Refused
+from taskforge.api.entry.caller import PUBLIC, Visitor
 from taskforge.api.pages.entrance import login_page
-from taskforge.api.routes.sessions import session_cookie
+from taskforge.api.routes.sessions import login_cookies
 from taskforge.domain.access import Forbidden
-from taskforge.operations.accounts import Session
+from taskforge.operations.access.accounts import Session
+from taskforge.operations.access.oidc import MOST_CHARACTERS, Provider, Refused
+from taskforge.operations.access.oidc_attempts import ATTEMPT_SECONDS
 
 PATH = "/login/oidc"
 COOKIE = "taskforge_oidc"
@@ -19,7 +21,9 @@ _HTML = "text/html"
 
 
 @get(PATH, permission=PUBLIC, include_in_schema=False)
-async def log_in_elsewhere(request: Request[Any, Any, Any], visitor: NamedDependency[Visitor]) -> Response[bytes]:
+async def log_in_elsewhere(
+    request: Request[Any, Any, Any], visitor: NamedDependency[Visitor]
+) -> Response[bytes]:
     provider = _provider(visitor)
     attempt = provider.attempts.fresh()
     try:
@@ -27,16 +31,26 @@ async def log_in_elsewhere(request: Request[Any, Any, Any], visitor: NamedDepend
     except Refused as error:
         return _failed(error.status, str(error))
     response = Response(b"", status_code=303, media_type=_HTML, headers={"Location": address})
-    secure = visitor.backend.settings.is_secure
+    secure = visitor.platform.settings.is_secure
     # Lax, not Strict: the way back from the provider is a navigation that another site began.
     response.set_cookie(
-        Cookie(COOKIE, value=attempt.cookie, path=PATH, httponly=True, secure=secure, samesite="lax", max_age=ATTEMPT_SECONDS)
+        Cookie(
+            COOKIE,
+            value=attempt.cookie,
+            path=PATH,
+            httponly=True,
+            secure=secure,
+            samesite="lax",
+            max_age=ATTEMPT_SECONDS,
+        )
     )
     return response
 
 
 @get(f"{PATH}/callback", permission=PUBLIC, include_in_schema=False)
-async def come_back(request: Request[Any, Any, Any], visitor: NamedDependency[Visitor]) -> Response[bytes]:
+async def come_back(
+    request: Request[Any, Any, Any], visitor: NamedDependency[Visitor]
+) -> Response[bytes]:
     try:
         session = await _session(request, visitor)
     except Refused as error:
@@ -45,13 +59,14 @@ async def come_back(request: Request[Any, Any, Any], visitor: NamedDependency[Vi
         response = _failed(403, str(error))
     else:
         response = Response(b"", status_code=303, media_type=_HTML, headers={"Location": "/"})
-        response.set_cookie(session_cookie(session.secret, secure=visitor.backend.settings.is_secure))
+        for cookie in login_cookies(visitor.platform, session):
+            response.set_cookie(cookie)
     response.delete_cookie(COOKIE, path=PATH)
     return response
 
 
 async def _session(request: Request[Any, Any, Any], visitor: Visitor) -> Session:
-    provider, accounts = _provider(visitor), visitor.backend.accounts
+    provider, accounts = _provider(visitor), visitor.platform.accounts
     attempt = provider.attempts.read(request.cookies.get(COOKIE, ""))
     if attempt is None or _one(request, "state") != attempt.state:
         raise Refused(400, "this login was not begun here, or took too long; begin again")
@@ -69,7 +84,7 @@ async def _session(request: Request[Any, Any, Any], visitor: Visitor) -> Session
 
 
 def _provider(visitor: Visitor) -> Provider:
-    provider = visitor.backend.provider
+    provider = visitor.platform.provider
     assert provider is not None  # without one there are no such routes
     return provider
 
@@ -81,8 +96,9 @@ def _one(request: Request[Any, Any, Any], name: str) -> str:
 
 
 def _redirect_uri(request: Request[Any, Any, Any], visitor: Visitor) -> str:
-    """Never from a header of the request. Without a public address the server is on this machine, and its port is known."""
-    settings = visitor.backend.settings
+    """Never from a header of the request. Without a public address the server is on this machine,
+    and its port is known."""
+    settings = visitor.platform.settings
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     server = request.scope["server"]
     port = settings.port if server is None else server[1]

@@ -1,4 +1,5 @@
-"""What the server shows of itself: the API's document, its reference page, and the page behind a login link. No scripts."""
+"""What the server shows of itself: the API's document, its reference page, and the page behind a
+login link. No scripts."""
 
 import hashlib
 from functools import cache
@@ -9,20 +10,24 @@ from litestar import Request, Response, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromQuery
 
-from taskforge.api.caller import COOKIE, PUBLIC, Visitor
-from taskforge.api.document import document, document_bytes
+from taskforge.api.entry.caller import COOKIE, PUBLIC, Visitor
 from taskforge.api.pages.entrance import landing_page, login_page, refused_page
 from taskforge.api.pages.markup import asset, version_of
 from taskforge.api.pages.reference import reference
-from taskforge.api.routes.sessions import session_cookie
+from taskforge.api.routes.sessions import login_cookies
+from taskforge.api.schema.document import document, document_bytes
 from taskforge.domain.access import Principal, Unauthenticated
 from taskforge.domain.audit import Note
 
 _HTML = "text/html"
 _MOST_FORM_BYTES = 16 * 1024
-# Without any referrer a browser hides where a form comes from (`Origin: null`); so much shows the server, and never the token.
+# Without any referrer a browser hides where a form comes from (`Origin: null`); so much shows the
+# server, and never the token.
 _FORM_HEADERS = {"Referrer-Policy": "strict-origin"}
-_ELSEWHERE = "This form was sent from another site, so it was not followed. Open the page here and send it again."
+_ELSEWHERE = (
+    "This form was sent from another site, so it was not followed. Open the page here "
+    "and send it again."
+)
 
 
 @get("/api/v1/openapi.json", permission=PUBLIC, include_in_schema=False)
@@ -52,50 +57,71 @@ async def icon(request: Request[Any, Any, Any]) -> Response[bytes]:
 
 
 @get("/", permission=PUBLIC, include_in_schema=False)
-async def landing(request: Request[Any, Any, Any], visitor: NamedDependency[Visitor]) -> Response[bytes]:
+async def landing(
+    request: Request[Any, Any, Any], visitor: NamedDependency[Visitor]
+) -> Response[bytes]:
     """Who is logged in, and what there is."""
     session = request.cookies.get(COOKIE, "")
     principal = await _whose(visitor, session)
     if principal is None:
         return Response(landing_page(None, ""), media_type=_HTML, headers=_FORM_HEADERS)
-    organization = await visitor.backend.tenants.organization(principal.organization)
+    organization = await visitor.platform.tenants.organization(principal.organization)
     who = (principal.label.removeprefix("user:"), organization.name, principal.role or "")
-    page = landing_page(who, visitor.backend.accounts.csrf_token(session))
+    page = landing_page(who, visitor.platform.accounts.csrf_token(session))
     return Response(page, media_type=_HTML, headers=_FORM_HEADERS)
 
 
 @get("/login", permission=PUBLIC, include_in_schema=False)
-async def ask_to_log_in(visitor: NamedDependency[Visitor], token: FromQuery[str] = "") -> Response[bytes]:
-    page = login_page(token.strip(), single_sign_on=visitor.backend.provider is not None)
+async def ask_to_log_in(
+    visitor: NamedDependency[Visitor], token: FromQuery[str] = ""
+) -> Response[bytes]:
+    page = login_page(token.strip(), single_sign_on=visitor.platform.provider is not None)
     return Response(page, media_type=_HTML, headers=_FORM_HEADERS)
 
 
 @post("/login", permission=PUBLIC, include_in_schema=False, request_max_body_size=_MOST_FORM_BYTES)
-async def log_in_by_form(request: Request[Any, Any, Any], visitor: NamedDependency[Visitor]) -> Response[bytes]:
-    if not _is_ours(request, visitor.backend.settings.public_url):
-        return Response(refused_page(_ELSEWHERE), status_code=403, media_type=_HTML, headers=_FORM_HEADERS)
+async def log_in_by_form(
+    request: Request[Any, Any, Any], visitor: NamedDependency[Visitor]
+) -> Response[bytes]:
+    if not _is_ours(request, visitor.platform.settings.public_url):
+        return Response(
+            refused_page(_ELSEWHERE), status_code=403, media_type=_HTML, headers=_FORM_HEADERS
+        )
     token = await _field(request, "token")
     try:
-        session = await visitor.backend.accounts.session_by_link(token, visitor.note_for("session.create"))
+        session = await visitor.platform.accounts.session_by_link(
+            token, visitor.note_for("session.create")
+        )
     except Unauthenticated as error:
         headers = _FORM_HEADERS | {"WWW-Authenticate": "Bearer"}
-        page = login_page("", str(error), single_sign_on=visitor.backend.provider is not None)
+        page = login_page("", str(error), single_sign_on=visitor.platform.provider is not None)
         return Response(page, status_code=401, media_type=_HTML, headers=headers)
     response = _to_the_start()
-    response.set_cookie(session_cookie(session.secret, secure=visitor.backend.settings.is_secure))
+    for cookie in login_cookies(visitor.platform, session):
+        response.set_cookie(cookie)
     return response
 
 
 @post("/logout", permission=PUBLIC, include_in_schema=False, request_max_body_size=_MOST_FORM_BYTES)
-async def log_out_by_form(request: Request[Any, Any, Any], visitor: NamedDependency[Visitor]) -> Response[bytes]:
+async def log_out_by_form(
+    request: Request[Any, Any, Any], visitor: NamedDependency[Visitor]
+) -> Response[bytes]:
     """A session that ended meanwhile is no reason to complain to whoever wants to end it."""
     session = request.cookies.get(COOKIE, "")
-    accounts = visitor.backend.accounts
+    accounts = visitor.platform.accounts
     if session and not accounts.fits_csrf(session, await _field(request, "csrf_token")):
-        return Response(refused_page(_ELSEWHERE), status_code=403, media_type=_HTML, headers=_FORM_HEADERS)
+        return Response(
+            refused_page(_ELSEWHERE), status_code=403, media_type=_HTML, headers=_FORM_HEADERS
+        )
     principal = await _whose(visitor, session)
     if principal is not None:
-        note = Note(principal.label, "session.delete", principal.organization, visitor.origin, visitor.request)
+        note = Note(
+            principal.label,
+            "session.delete",
+            principal.organization,
+            visitor.origin,
+            visitor.request,
+        )
         await accounts.end_session(session, note)
     response = _to_the_start()
     response.delete_cookie(COOKIE, path="/")
@@ -109,7 +135,8 @@ def _reference() -> tuple[bytes, str]:
 
 
 def _asset(request: Request[Any, Any, Any], name: str, media_type: str) -> Response[bytes]:
-    # Asked for another version, as by a page of a newer server beside this one: not to be kept under that name.
+    # Asked for another version, as by a page of a newer server beside this one: not to be kept
+    # under that name.
     current = request.query_params.get("v") == version_of(name)
     kept = "public, max-age=31536000, immutable" if current else "public, max-age=60"
     return Response(asset(name), media_type=media_type, headers={"Cache-Control": kept})
@@ -123,7 +150,7 @@ async def _whose(visitor: Visitor, session: str) -> Principal | None:
     if not session:
         return None
     try:
-        principal = await visitor.backend.gatekeeper.identify(session)
+        principal = await visitor.platform.gatekeeper.identify(session)
     except Unauthenticated:
         return None
     return principal if principal.kind == "user" else None
@@ -135,9 +162,11 @@ async def _field(request: Request[Any, Any, Any], name: str) -> str:
 
 
 def _is_ours(request: Request[Any, Any, Any], public_url: str) -> bool:
-    """Whether a page of ours sent the form, else another site could log someone in as somebody else.
+    """Whether a page of ours sent the form, else another site could log someone in as somebody
+    else.
 
-    A browser says so itself, to servers it trusts; to others it only says where the page came from. What says neither is refused.
+    A browser says so itself, to servers it trusts; to others it only says where the page came from.
+    What says neither is refused.
     """
     told = request.headers.get("sec-fetch-site")
     if told is not None:
@@ -145,7 +174,10 @@ def _is_ours(request: Request[Any, Any, Any], public_url: str) -> bool:
     origin = urlsplit(request.headers.get("origin", ""))
     if origin.scheme not in ("http", "https") or not origin.netloc:
         return False
-    return origin.netloc == request.headers.get("host") or f"{origin.scheme}://{origin.netloc}" == public_url
+    return (
+        origin.netloc == request.headers.get("host")
+        or f"{origin.scheme}://{origin.netloc}" == public_url
+    )
 
 
 HANDLERS = [openapi, docs, style, icon, landing, ask_to_log_in, log_in_by_form, log_out_by_form]

@@ -8,20 +8,29 @@ from litestar import Response, delete, get, patch, post
 from litestar.di import NamedDependency
 from litestar.params import FromQuery, JSONBody, PathParameter, QueryParameter
 
-from taskforge.api.caller import Caller
-from taskforge.api.etags import IfMatch, tagged, version_in
-from taskforge.api.problems import responses
-from taskforge.api.views import QueueStatsView, QueueView, queue_view, stats_view
+from taskforge.api.entry.caller import Caller
+from taskforge.api.entry.etags import IfMatch, tagged, version_in
+from taskforge.api.entry.problems import responses
+from taskforge.api.schema.views.queues import QueueStatsView, QueueView, queue_view, stats_view
 from taskforge.domain.access import Permission
 from taskforge.domain.errors import Conflict, NotFound, Stale, nearest
 from taskforge.domain.query import QueueStats
 from taskforge.domain.queue import CreateQueue, DeleteQueue, Queue, QueueSettings, UpdateQueue
 
-ProjectName = Annotated[str | None, QueryParameter(name="project", description="A project's name or id; else all that you may see")]
-NewIn = Annotated[
-    str | None, QueryParameter(name="project", description="A project's name or id; else the key's own, or the only one")
+ProjectName = Annotated[
+    str | None,
+    QueryParameter(name="project", description="A project's name or id; else all that you may see"),
 ]
-QueueName = Annotated[str, PathParameter(description="A queue's id, or its name where only one of your projects has it")]
+NewIn = Annotated[
+    str | None,
+    QueryParameter(
+        name="project", description="A project's name or id; else the key's own, or the only one"
+    ),
+]
+QueueName = Annotated[
+    str,
+    PathParameter(description="A queue's id, or its name where only one of your projects has it"),
+]
 
 
 class NewQueue(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -33,7 +42,8 @@ class NewQueue(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class QueueEdit(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Fields left out stay as they are. Settings are merged; a setting of null goes back to its default."""
+    """Fields left out stay as they are. Settings are merged; a setting of null goes back to its
+    default."""
 
     name: str | None = None
     description: str | None = None
@@ -69,14 +79,16 @@ async def list_queues(
 ) -> QueueList:
     """List queues, of one project or of the whole organization."""
     names = await caller.project_names()
-    queues = await caller.backend.engine.queues(await caller.projects(project))
+    queues = await caller.platform.engine.queues(await caller.projects(project))
     if name is not None and not any(one.name == name for one in queues):
         raise NotFound("queue", name, nearest=nearest(name, [one.name for one in queues]))
     return QueueList([queue_view(one, names) for one in queues if name is None or one.name == name])
 
 
 @post("/queues", permission=Permission.QUEUE_WRITE, tags=["Queues"], responses=responses(404, 409))
-async def create_queue(caller: NamedDependency[Caller], data: JSONBody[NewQueue], project: NewIn = None) -> Response[QueueView]:
+async def create_queue(
+    caller: NamedDependency[Caller], data: JSONBody[NewQueue], project: NewIn = None
+) -> Response[QueueView]:
     """Create a queue. Its name is unique in its project."""
     owner = await caller.project(project)
     change = CreateQueue(
@@ -86,19 +98,32 @@ async def create_queue(caller: NamedDependency[Caller], data: JSONBody[NewQueue]
         settings=_settings(data.settings),
         is_active=data.is_active,
     )
-    made = await caller.backend.engine.change_queue(owner.number, change, note=caller.note("queue.create"))
+    made = await caller.platform.queue_ceilings.create(owner, change, caller.note("queue.create"))
     return await _rendered(caller, made, 201)
 
 
-@get("/queues/{queue:str}", permission=Permission.QUEUE_READ, tags=["Queues"], responses=responses(404))
+@get(
+    "/queues/{queue:str}",
+    permission=Permission.QUEUE_READ,
+    tags=["Queues"],
+    responses=responses(404),
+)
 async def get_queue(caller: NamedDependency[Caller], queue: QueueName) -> Response[QueueView]:
     """Read a queue; its ETag makes a later change safe."""
     return await _rendered(caller, await caller.queue(queue))
 
 
-@patch("/queues/{queue:str}", permission=Permission.QUEUE_WRITE, tags=["Queues"], responses=responses(404, 409, 412))
+@patch(
+    "/queues/{queue:str}",
+    permission=Permission.QUEUE_WRITE,
+    tags=["Queues"],
+    responses=responses(404, 409, 412),
+)
 async def update_queue(
-    caller: NamedDependency[Caller], queue: QueueName, data: JSONBody[QueueEdit], if_match: IfMatch = None
+    caller: NamedDependency[Caller],
+    queue: QueueName,
+    data: JSONBody[QueueEdit],
+    if_match: IfMatch = None,
 ) -> Response[QueueView]:
     """Change a queue. With If-Match the change is made only to the version that you read."""
     old = await caller.queue(queue)
@@ -113,11 +138,14 @@ async def update_queue(
         priority=data.priority,
         settings=settings,
         is_active=data.is_active,
-        # Settings were merged with what was read: if that changed meanwhile, merging again is for the caller to decide.
+        # Settings were merged with what was read: if that changed meanwhile, merging again is for
+        # the caller to decide.
         expected_version=expected if expected is not None or settings is None else old.version,
     )
     try:
-        made = await caller.backend.engine.change_queue(old.project, change, note=caller.note("queue.update"))
+        made = await caller.platform.engine.change_queue(
+            old.project, change, note=caller.note("queue.update")
+        )
     except Stale as error:
         if expected is None:
             raise Conflict(str(error)) from None
@@ -132,7 +160,9 @@ async def update_queue(
     tags=["Queues"],
     responses=responses(404, 409, 412),
 )
-async def pause_queue(caller: NamedDependency[Caller], queue: QueueName, if_match: IfMatch = None) -> Response[QueueView]:
+async def pause_queue(
+    caller: NamedDependency[Caller], queue: QueueName, if_match: IfMatch = None
+) -> Response[QueueView]:
     """Start no more of its jobs, and take no new ones unless its settings say otherwise."""
     return await _set_active(caller, queue, if_match, active=False)
 
@@ -144,35 +174,52 @@ async def pause_queue(caller: NamedDependency[Caller], queue: QueueName, if_matc
     tags=["Queues"],
     responses=responses(404, 409, 412),
 )
-async def resume_queue(caller: NamedDependency[Caller], queue: QueueName, if_match: IfMatch = None) -> Response[QueueView]:
+async def resume_queue(
+    caller: NamedDependency[Caller], queue: QueueName, if_match: IfMatch = None
+) -> Response[QueueView]:
     """Go on with a paused queue."""
     return await _set_active(caller, queue, if_match, active=True)
 
 
-@delete("/queues/{queue:str}", permission=Permission.QUEUE_WRITE, tags=["Queues"], responses=responses(404, 409, 412))
-async def delete_queue(caller: NamedDependency[Caller], queue: QueueName, if_match: IfMatch = None) -> None:
-    """Delete a queue: what waits in it is cancelled, its history stays. Refused while its jobs run."""
+@delete(
+    "/queues/{queue:str}",
+    permission=Permission.QUEUE_WRITE,
+    tags=["Queues"],
+    responses=responses(404, 409, 412),
+)
+async def delete_queue(
+    caller: NamedDependency[Caller], queue: QueueName, if_match: IfMatch = None
+) -> None:
+    """Delete a queue: what waits in it is cancelled, its history stays. Refused while its jobs
+    run."""
     old = await caller.queue(queue)
     change = DeleteQueue(queue=old.id, expected_version=version_in(if_match))
-    await caller.backend.engine.change_queue(old.project, change, note=caller.note("queue.delete"))
+    await caller.platform.engine.change_queue(old.project, change, note=caller.note("queue.delete"))
 
 
-@get("/queues/{queue:str}/stats", permission=Permission.QUEUE_READ, tags=["Queues"], responses=responses(404))
+@get(
+    "/queues/{queue:str}/stats",
+    permission=Permission.QUEUE_READ,
+    tags=["Queues"],
+    responses=responses(404),
+)
 async def queue_stats(caller: NamedDependency[Caller], queue: QueueName) -> QueueStatsView:
     """How many of its jobs are in each status, and how long the oldest one waits."""
     meant = await caller.queue(queue)
-    found = await caller.backend.engine.stats([meant.project])
+    found = await caller.platform.engine.stats([meant.project])
     return stats_view(next(one for one in found if one.queue_id == meant.id))
 
 
 @get("/stats", permission=Permission.QUEUE_READ, tags=["Queues"], responses=responses(404))
 async def list_stats(caller: NamedDependency[Caller], project: ProjectName = None) -> StatsList:
     """The same for every queue of a project, or of the organization, and their sum."""
-    return summed(await caller.backend.engine.stats(await caller.projects(project)))
+    return summed(await caller.platform.engine.stats(await caller.projects(project)))
 
 
 def summed(found: Sequence[QueueStats]) -> StatsList:
-    totals = Totals(*(sum(getattr(one, name) for one in found) for name in Totals.__struct_fields__))
+    totals = Totals(
+        *(sum(getattr(one, name) for one in found) for name in Totals.__struct_fields__)
+    )
     return StatsList([stats_view(one) for one in found], totals)
 
 
@@ -180,11 +227,13 @@ def _settings(values: dict[str, Any]) -> QueueSettings:
     return QueueSettings.parse({name: value for name, value in values.items() if value is not None})
 
 
-async def _set_active(caller: Caller, queue: str, if_match: str | None, *, active: bool) -> Response[QueueView]:
+async def _set_active(
+    caller: Caller, queue: str, if_match: str | None, *, active: bool
+) -> Response[QueueView]:
     old = await caller.queue(queue)
     note = caller.note("queue.resume" if active else "queue.pause")
     change = UpdateQueue(queue=old.id, is_active=active, expected_version=version_in(if_match))
-    made = await caller.backend.engine.change_queue(old.project, change, note=note)
+    made = await caller.platform.engine.change_queue(old.project, change, note=note)
     return await _rendered(caller, made)
 
 

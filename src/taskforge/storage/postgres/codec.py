@@ -1,6 +1,6 @@
 """Rows to values and back, for PostgreSQL."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -12,11 +12,20 @@ from asyncpg.pgproto import pgproto
 from taskforge.domain.assignment import Assignment
 from taskforge.domain.execution import Execution, ExecutionStatus
 from taskforge.domain.ids import created_at, fence_of, job_of
-from taskforge.domain.job import Claimed, ErrorInfo, Job, JobStatus, When
+from taskforge.domain.job import (
+    KEPT_AS_IS,
+    Claimed,
+    ErrorInfo,
+    Job,
+    JobStatus,
+    When,
+    extras_of,
+    with_extras,
+)
 from taskforge.domain.log import Level, Line, line_id
 from taskforge.domain.queue import Queue, QueueSettings
 from taskforge.domain.worker import Worker, WorkerStatus
-from taskforge.storage.catalog import Catalog, OpenLane, Taker
+from taskforge.storage.catalog import Card, OpenLane, Taker
 
 JOB_STATUSES = tuple(JobStatus)
 EXECUTION_STATUSES = tuple(ExecutionStatus)
@@ -27,21 +36,25 @@ _errors = msgspec.json.Decoder(ErrorInfo)
 _settings = msgspec.json.Decoder(QueueSettings)
 
 
-def queue(row: Sequence[Any]) -> Queue:
+def queue(row: asyncpg.Record) -> Queue:
     return Queue(
-        number=row[0],
-        id=row[1],
-        project=row[2],
-        name=row[3],
-        description=row[4],
-        priority=row[5],
-        settings=_settings.decode(row[6]),
-        is_active=row[7],
-        version=row[8],
-        created_at=row[9],
-        updated_at=row[10],
-        deleted_at=row[11],
+        number=row["number"],
+        id=row["id"],
+        project=row["project"],
+        name=row["name"],
+        description=row["description"],
+        priority=row["priority"],
+        settings=_settings.decode(row["settings"]),
+        is_active=row["is_active"],
+        version=row["version"],
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+        deleted_at=row["deleted_at"],
     )
+
+
+def card(row: asyncpg.Record) -> Card:
+    return Card(queue(row), frozenset(row["servants"]), row["buries"])
 
 
 def settings_text(settings: QueueSettings) -> str:
@@ -52,7 +65,7 @@ def json_text(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def assignment(row: Sequence[Any]) -> Assignment:
+def assignment(row: asyncpg.Record) -> Assignment:
     return Assignment(
         queue=row[0],
         worker=row[1],
@@ -79,8 +92,23 @@ def taker(row: asyncpg.Record) -> Taker:
 
 
 def claimed(row: asyncpg.Record, lane: OpenLane) -> Claimed:
-    fence, _, attempt, max_attempts, crashes, payload, timeout, beat, tags, trace, _, deadline, waited, _ = row
-    return Claimed(
+    (
+        fence,
+        _,
+        attempt,
+        max_attempts,
+        crashes,
+        payload,
+        timeout,
+        beat,
+        tags,
+        extras,
+        _,
+        deadline,
+        waited,
+        _,
+    ) = row
+    job = Claimed(
         fence,
         lane.queue_name,
         lane.job_type,
@@ -95,8 +123,8 @@ def claimed(row: asyncpg.Record, lane: OpenLane) -> Claimed:
         waited,
         lane.settings,
         () if tags is None else tuple(tags),
-        trace,
     )
+    return with_extras(job, extras)
 
 
 def execution(row: asyncpg.Record, fence: UUID) -> Execution:
@@ -137,7 +165,14 @@ def ended(row: asyncpg.Record, job: UUID) -> Execution:
 
 def line(row: asyncpg.Record, job: UUID) -> Line:
     epoch, number, level, message, metadata, logged_at, *_ = row
-    return Line(line_id(epoch, number), fence_of(job, epoch), Level(level), message, raw(metadata), logged_at)
+    return Line(
+        line_id(epoch, number),
+        fence_of(job, epoch),
+        Level(level),
+        message,
+        raw(metadata),
+        logged_at,
+    )
 
 
 def error(text: str | None) -> ErrorInfo | None:
@@ -152,23 +187,23 @@ def raw(text: str | None) -> msgspec.Raw | None:
     return None if text is None else msgspec.Raw(text.encode())
 
 
-def job(row: asyncpg.Record, catalog: Catalog) -> Job:
+def job(row: asyncpg.Record) -> Job:
     status = JOB_STATUSES[row["status"]]
-    at = catalog.queues[row["queue"]]
-    origin = row["origin_queue"]
     fence: UUID | None = row["fence"]
     return Job(
         id=row["id"],
         project=row["project"],
-        queue=at.name,
-        queue_id=at.id,
+        queue=row["queue_name"],
+        queue_id=row["queue_id"],
         job_type=row["job_type"],
         status=status,
         priority=row["priority"],
         attempt_count=row["attempt"],
         max_attempts=row["budget"],
         # A waiting job's fence is the one its next claim will have.
-        epoch=row["epoch"] if fence is None else (fence.int & 0xFFFFFF) - (status is not JobStatus.PROCESSING),
+        epoch=row["epoch"]
+        if fence is None
+        else (fence.int & 0xFFFFFF) - (status is not JobStatus.PROCESSING),
         crash_count=row["crashes"],
         payload=raw(row["payload"]),
         created_at=created_at(row["id"]),
@@ -178,7 +213,6 @@ def job(row: asyncpg.Record, catalog: Catalog) -> Job:
         expires_at=row["expires_at"],
         started_at=row["started_at"],
         completed_at=row["finished_at"],
-        timeout_seconds=row["timeout_seconds"],
         result=raw(row["result"]),
         error=error(row["error"]),
         reason=row["reason"],
@@ -186,22 +220,28 @@ def job(row: asyncpg.Record, catalog: Catalog) -> Job:
         progress_message=row["message"],
         tags=tuple(row["tags"] or ()),
         requires=row["requires"] or "",
-        unique_key=row["unique_key"],
-        idempotency_key=row["idempotency_key"],
-        fairness_key=row["fairness_key"],
-        trace=row["trace"],
-        origin_queue=None if origin is None else catalog.queues[origin].name,
+        origin_queue=row["origin_name"],
         worker=row["worker"],
         worker_id=row["worker_id"],
         worker_name=row["worker_name"],
         cancel_requested=row["cancel_requested"],
-        payload_erased=row["payload"] is None,
+        payload_erased=row["payload_erased"],
+        **{name: row[name] for name in KEPT_AS_IS},
+        **extras_of(row["extras"]),
     )
 
 
 def _updated_at(row: asyncpg.Record, status: JobStatus) -> datetime:
     times: list[datetime | None] = [
-        row[name] for name in ("edited_at", "last_ended_at", "claimed_at", "started_at", "heartbeat_at", "finished_at")
+        row[name]
+        for name in (
+            "edited_at",
+            "last_ended_at",
+            "claimed_at",
+            "started_at",
+            "heartbeat_at",
+            "finished_at",
+        )
     ]
     if status is JobStatus.PENDING:
         times.append(datetime.fromtimestamp(row["turn"] / 1e6, UTC))
@@ -257,11 +297,13 @@ def seconds(when: When | None) -> float | None:
 
 
 def array_literal(values: Iterable[str]) -> str | None:
-    """A text[] as PostgreSQL writes it: a list of such lists cannot be ragged, a list of texts can."""
+    """A text[] as PostgreSQL writes it: a list of such lists cannot be ragged, a list of texts
+    can."""
     escaped = ['"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"' for value in values]
     return "{" + ",".join(escaped) + "}" if escaped else None
 
 
 def shared(column: list[Any]) -> tuple[list[Any] | None, Any]:
-    """A column as an array, or as the one value that all its rows have: the driver checks every element of an array."""
+    """A column as an array, or as the one value that all its rows have: the driver checks every
+    element of an array."""
     return (None, column[0]) if column.count(column[0]) == len(column) else (column, None)

@@ -1,47 +1,301 @@
-"""The PostgreSQL engine: PostgreSQL 15 to 18 through asyncpg."""
+"""The PostgreSQL engine: PostgreSQL 15 to 18 through asyncpg. Each role has a file of its own."""
 
 import contextlib
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+from uuid import UUID
 
+from taskforge.domain.assignment import Assignment, AssignmentChange
 from taskforge.domain.audit import Note
+from taskforge.domain.changes import Changed, JobChange
+from taskforge.domain.claim import Claim, Lapsed
 from taskforge.domain.errors import StoreUnavailable
-from taskforge.domain.queue import DeleteQueue, Queue, QueueChange
+from taskforge.domain.execution import Beat, Execution
+from taskforge.domain.explanation import Explanation
+from taskforge.domain.finding import Finding
+from taskforge.domain.firing import Fired, Firing
+from taskforge.domain.job import Claimed, Inserted, Job, NewJob, Refused
+from taskforge.domain.log import Level, Line, NewLine
+from taskforge.domain.outcome import Finish, Lost
+from taskforge.domain.query import Events, JobFilter, Page, Pruned, QueueStats, WorkerTotals
+from taskforge.domain.queue import Queue, QueueChange
 from taskforge.domain.tenancy import FIRST_PROJECT
-from taskforge.storage.directory import home_of
+from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, Worker, WorkerChange
+from taskforge.ports.records import Step
 from taskforge.storage.postgres import partitions
-from taskforge.storage.postgres.cabinet import Cabinet
-from taskforge.storage.postgres.inserter import Inserter
-from taskforge.storage.postgres.keeper import Keeper
+from taskforge.storage.postgres.assignments import PostgresAssignments
+from taskforge.storage.postgres.beats import PostgresBeats
+from taskforge.storage.postgres.catalog_cache import CatalogCache
+from taskforge.storage.postgres.claims import PostgresClaims
+from taskforge.storage.postgres.connections import PostgresConnections
+from taskforge.storage.postgres.examination import PostgresExamination
+from taskforge.storage.postgres.explain import PostgresExplain
+from taskforge.storage.postgres.finishes import PostgresFinishes
+from taskforge.storage.postgres.firing import PostgresFiring
+from taskforge.storage.postgres.insert_groups import InsertGroups
+from taskforge.storage.postgres.inserts import PostgresInserts
+from taskforge.storage.postgres.job_changes import PostgresJobChanges
+from taskforge.storage.postgres.listing import PostgresListing
+from taskforge.storage.postgres.pruning import PostgresPruning
+from taskforge.storage.postgres.queues import PostgresQueues
+from taskforge.storage.postgres.reads import PostgresReads
+from taskforge.storage.postgres.records import PostgresRecords
+from taskforge.storage.postgres.signals import Signals
+from taskforge.storage.postgres.upkeep import PostgresUpkeep
+from taskforge.storage.postgres.workers import PostgresWorkers
+from taskforge.storage.records.projects import find_home
+
+T = TypeVar("T")
 
 
-class PostgresEngine(Inserter, Keeper, Cabinet):
-    """Implements the protocols `Engine`, `Transactional` and `Cabinet` of `taskforge.storage`.
+class PostgresEngine:
+    """Implements the protocols `Engine` and `Transactional` of `taskforge.ports`."""
 
-    Each base class is one role, in a file of its own."""
+    side_by_side = True
 
-    def __init__(self, *arguments: Any, project: str = "default", **options: Any) -> None:
-        super().__init__(*arguments, **options)
+    def __init__(
+        self,
+        url: str,
+        *,
+        schema: str = "taskforge",
+        project: str = "default",
+        clock: Callable[[], datetime] | None = None,
+        poll_only: bool = False,
+        pool_size: int = 6,
+        walled: bool = False,
+        heartbeat_timeout_seconds: float | None = None,
+    ) -> None:
+        """`poll_only` is for a transaction-mode pooler: no prepared statements, no session
+        settings, no LISTEN.
+
+        `walled` lets reads see no project but those they name, by row-level security. Workers that
+        are silent for longer than `heartbeat_timeout_seconds`, or two thirds of their lease, are
+        unhealthy. `clock` replaces the database's clock, for tests.
+        """
         self._project = project
         self.home = FIRST_PROJECT
+        self.connections = connections = PostgresConnections(
+            url,
+            schema=schema,
+            clock=clock,
+            poll_only=poll_only,
+            pool_size=pool_size,
+            walled=walled,
+        )
+        self._catalog_cache = catalog_cache = CatalogCache(connections)
+        self._signals = signals = Signals(connections)
+        shared = (connections, catalog_cache, signals)
+        self._inserts = PostgresInserts(*shared)
+        self._insert_groups = InsertGroups(self._inserts)
+        self._claims = PostgresClaims(*shared)
+        self._finishes = PostgresFinishes(*shared, self._claims)
+        self._beats = PostgresBeats(connections)
+        self._job_changes = PostgresJobChanges(*shared, self._claims)
+        self._firing = PostgresFiring(connections, self._inserts, self._job_changes, signals)
+        self._queues = PostgresQueues(*shared, self._job_changes)
+        self._workers = PostgresWorkers(connections, catalog_cache, heartbeat_timeout_seconds)
+        self._assignments = PostgresAssignments(*shared)
+        self._reads = PostgresReads(connections)
+        self._listing = PostgresListing(connections, catalog_cache)
+        self._explain = PostgresExplain(
+            connections, catalog_cache, self._reads, heartbeat_timeout_seconds
+        )
+        self._upkeep = PostgresUpkeep(*shared, self._claims, self._job_changes, self._queues)
+        self._pruning = PostgresPruning(connections)
+        self._records = PostgresRecords(connections)
+        self._examination = PostgresExamination(connections)
+
+    # --- Life ---
 
     async def open(self, *, migrate: bool = True) -> None:
-        await super().open(migrate=migrate)
+        await self.connections.open(migrate=migrate)
         try:
-            self.home = await home_of(self, self._project)
+            self.home = await find_home(self, self._project)
         except BaseException:
             await self.close()
             raise
-        if self.bound_now() is None:
-            # A role that may not make them leaves it to others; until one does, jobs go to the partition for all else.
+        if self.connections.bound_now() is None:
+            # A role that may not make them leaves it to others; until one does, jobs go to the
+            # partition for all else.
             with contextlib.suppress(StoreUnavailable):
-                await partitions.make_ahead(self, await self.now())
+                await partitions.make_ahead(self.connections, await self.now())
 
-    async def change_queue(self, project: int, change: QueueChange, note: Note | None = None) -> Queue:
-        queue = await super().change_queue(project, change, note)
-        if isinstance(change, DeleteQueue):
-            await self.cancel_deleted(await self.newest_catalog(), 1_000)
-        return queue
+    async def close(self) -> None:
+        await self._signals.stop()
+        await self.connections.close()
+
+    async def now(self) -> datetime:
+        return await self.connections.now()
+
+    async def is_superuser(self) -> bool:
+        return await self.connections.is_superuser()
+
+    # --- The path of a job ---
+
+    async def insert(self, project: int, jobs: Sequence[NewJob]) -> list[Inserted | Refused]:
+        return await self._insert_groups.insert(project, jobs)
+
+    async def insert_within(
+        self, connection: Any, project: int, jobs: Sequence[NewJob]
+    ) -> list[Inserted | Refused]:
+        return await self._inserts.insert_within(connection, project, jobs)
+
+    async def claim(self, claim: Claim) -> list[Claimed]:
+        return await self._claims.claim(claim)
+
+    async def finish(self, finishes: Sequence[Finish], *, lapsed: bool = False) -> list[Lost]:
+        return await self._finishes.finish(finishes, lapsed=lapsed)
+
+    async def beat(self, beats: Sequence[Beat]) -> list[Lost]:
+        return await self._beats.beat(beats)
+
+    async def log(self, lines: Sequence[NewLine]) -> list[Lost]:
+        return await self._beats.log(lines)
 
     def on_work(self, wake: Callable[[], None]) -> Callable[[], None]:
-        return self.signals.on_work(wake)
+        return self._signals.on_work(wake)
+
+    # --- Workers and leases ---
+
+    async def register(self, project: int, worker: NewWorker, lease_seconds: float) -> Registered:
+        return await self._workers.register(project, worker, lease_seconds)
+
+    async def renew(self, incarnation: UUID, lease_seconds: float, sample: Sample) -> Renewed:
+        return await self._workers.renew(incarnation, lease_seconds, sample)
+
+    async def deregister(
+        self,
+        incarnation: UUID,
+        note: Note | None = None,
+        expected_mark: str | None = None,
+        *,
+        died: bool = False,
+        projects: Sequence[int] | None = None,
+    ) -> None:
+        await self._workers.deregister(
+            incarnation, note, expected_mark, died=died, projects=projects
+        )
+
+    async def change_worker(
+        self, project: int, change: WorkerChange, note: Note | None = None
+    ) -> Worker:
+        return await self._workers.change_worker(project, change, note)
+
+    async def workers(self, projects: Sequence[int]) -> list[Worker]:
+        return await self._workers.workers(projects)
+
+    async def worker_totals(self, projects: Sequence[int]) -> list[WorkerTotals]:
+        return await self._workers.worker_totals(projects)
+
+    # --- Queues ---
+
+    async def change_queue(
+        self, project: int, change: QueueChange, note: Note | None = None
+    ) -> Queue:
+        return await self._queues.change_queue(project, change, note)
+
+    async def queues(self, projects: Sequence[int]) -> list[Queue]:
+        return await self._queues.queues(projects)
+
+    async def stats(self, projects: Sequence[int]) -> list[QueueStats]:
+        return await self._queues.stats(projects)
+
+    # --- Assignments ---
+
+    async def change_assignment(
+        self, project: int, change: AssignmentChange, note: Note | None = None
+    ) -> Assignment:
+        return await self._assignments.change_assignment(project, change, note)
+
+    async def assignments(self, projects: Sequence[int]) -> list[Assignment]:
+        return await self._assignments.assignments(projects)
+
+    # --- Steering jobs ---
+
+    async def change(
+        self,
+        projects: Sequence[int],
+        jobs: Sequence[UUID],
+        change: JobChange,
+        note: Note | None = None,
+    ) -> list[Changed | Refused]:
+        return await self._job_changes.change(projects, jobs, change, note)
+
+    # --- Reading ---
+
+    async def get(self, projects: Sequence[int], jobs: Sequence[UUID]) -> list[Job]:
+        return await self._reads.get(projects, jobs)
+
+    async def list_jobs(self, projects: Sequence[int], wanted: JobFilter, page: Page) -> list[Job]:
+        return await self._listing.list_jobs(projects, wanted, page)
+
+    async def executions(self, projects: Sequence[int], job: UUID) -> list[Execution]:
+        return await self._reads.executions(projects, job)
+
+    async def active_executions(
+        self, projects: Sequence[int], *, timed_out: bool, limit: int
+    ) -> list[Execution]:
+        return await self._reads.active_executions(projects, timed_out=timed_out, limit=limit)
+
+    async def logs(
+        self,
+        projects: Sequence[int],
+        job: UUID,
+        *,
+        least: Level,
+        after: int,
+        limit: int,
+        offset: int,
+        execution: UUID | None = None,
+    ) -> list[Line]:
+        return await self._reads.logs(
+            projects,
+            job,
+            least=least,
+            after=after,
+            limit=limit,
+            offset=offset,
+            execution=execution,
+        )
+
+    async def explain(self, projects: Sequence[int], job: UUID) -> Explanation:
+        return await self._explain.explain(projects, job)
+
+    async def events(self, after: str | None, limit: int) -> Events:
+        return await self._reads.events(after, limit)
+
+    # --- Upkeep ---
+
+    async def stage(self, limit: int) -> int:
+        return await self._upkeep.stage(limit)
+
+    async def lapsed(
+        self, limit: int, *, unless_within: float = 0.0, rhythm: float | None = None
+    ) -> list[Lapsed]:
+        return await self._upkeep.lapsed(limit, unless_within=unless_within, rhythm=rhythm)
+
+    async def expire(self, limit: int) -> int:
+        return await self._upkeep.expire(limit)
+
+    async def fold(self, limit: int) -> int:
+        return await self._upkeep.fold(limit)
+
+    async def prune(self, retention_days: float, limit: int) -> Pruned:
+        return await self._pruning.prune(retention_days, limit)
+
+    async def examine(self) -> list[Finding]:
+        return await self._examination.examine()
+
+    # --- Schedules ---
+
+    async def fire(self, firings: Sequence[Firing], term: int | None) -> list[Fired]:
+        return await self._firing.fire(firings, term)
+
+    # --- Records ---
+
+    async def look(self, shape: type[T], statement: str, *values: Any) -> list[T]:
+        return await self._records.look(shape, statement, *values)
+
+    async def write(self, steps: Sequence[Step]) -> list[list[tuple[Any, ...]]]:
+        return await self._records.write(steps)

@@ -1,4 +1,5 @@
-"""Holds claims to the limits of their queues: how many may run at once, and how many may start in a time."""
+"""Holds claims to the limits of their queues: how many may run at once, and how many may start in a
+time."""
 
 from collections.abc import Mapping
 
@@ -7,8 +8,8 @@ import msgspec
 
 from taskforge.domain.limiter import Adaptive, BucketState, Grant, is_due, judge, settle, take
 from taskforge.domain.queue import QueueSettings
-from taskforge.storage.postgres.connections import Connection
-from taskforge.storage.postgres.store import Store
+from taskforge.storage.postgres.connection_pool import Connection
+from taskforge.storage.postgres.connections import PostgresConnections
 
 
 class Gate(msgspec.Struct):
@@ -24,8 +25,13 @@ class Gate(msgspec.Struct):
 class Gates:
     """The limits of one claim. Their rows stay locked until its transaction ends."""
 
-    def __init__(self, store: Store, connection: Connection, limits: Mapping[int, QueueSettings]) -> None:
-        self._store = store
+    def __init__(
+        self,
+        connections: PostgresConnections,
+        connection: Connection,
+        limits: Mapping[int, QueueSettings],
+    ) -> None:
+        self._connections = connections
         self._connection = connection
         self._limits = limits
         self._limit = 0
@@ -33,21 +39,33 @@ class Gates:
 
     @property
     def caps(self) -> dict[int, int]:
-        """How many jobs of each queue may be taken. Queues whose gate another claim held are not named."""
+        """How many jobs of each queue may be taken. Queues whose gate another claim held are not
+        named."""
         return {queue: gate.cap for queue, gate in self._gates.items()}
 
     async def open(self, limit: int) -> None:
         """`limit`: how many jobs the claim may take of all queues together."""
         self._limit = limit
-        rows = await self._connection.fetch(self._store.sql("lock_gates"), list(self._limits), self._store.bound_now())
-        self._gates = {row["queue"]: Gate(self._limits[row["queue"]], state_of(row), row["now"], limit) for row in rows}
+        rows = await self._connection.fetch(
+            self._connections.sql("lock_gates"), list(self._limits), self._connections.bound_now()
+        )
+        self._gates = {
+            row["queue"]: Gate(self._limits[row["queue"]], state_of(row), row["now"], limit)
+            for row in rows
+        }
         if not self._gates:
             return
-        counts = await self._connection.fetch(self._store.sql("count_gates"), list(self._gates))
+        counts = await self._connection.fetch(
+            self._connections.sql("count_gates"), list(self._gates)
+        )
         running = {row["gate"]: row["running"] for row in counts}
         news = await self._news()
         for queue, gate in self._gates.items():
-            most, bucket, state = gate.settings.max_concurrent_jobs, gate.settings.bucket, gate.before
+            most, bucket, state = (
+                gate.settings.max_concurrent_jobs,
+                gate.settings.bucket,
+                gate.before,
+            )
             if most is not None:
                 gate.cap = min(gate.cap, max(0, most - running.get(queue, 0)))
             if bucket is not None:
@@ -57,19 +75,27 @@ class Gates:
                 gate.cap = gate.grant.granted
 
     async def _news(self) -> dict[int, tuple[int, int]]:
-        """What came of the jobs of adaptive queues since they were judged last: how many went well, how many did not."""
+        """What came of the jobs of adaptive queues since they were judged last: how many went well,
+        how many did not."""
         due = [
             queue
             for queue, gate in self._gates.items()
-            if isinstance(gate.settings.bucket, Adaptive) and is_due(gate.settings.bucket, gate.before, gate.now)
+            if isinstance(gate.settings.bucket, Adaptive)
+            and is_due(gate.settings.bucket, gate.before, gate.now)
         ]
         if not due:
             return {}
-        rows = await self._connection.fetch(self._store.sql("take_gate_news"), due)
+        rows = await self._connection.fetch(self._connections.sql("take_gate_news"), due)
         return {row["queue"]: (row["good"], row["bad"]) for row in rows}
 
+    def hears_of_quiet(self, queue: int, used: int, claimed: int) -> bool:
+        """Whether this claim tells the gate that nothing waits before it."""
+        gate = self._gates.get(queue)
+        return gate is not None and used < gate.cap and claimed < self._limit
+
     async def close(self, taken: Mapping[int, int], claimed: int) -> float | None:
-        """Keep what the limits remember. Returns after how many seconds a rate that held jobs back lets the next one through."""
+        """Keep what the limits remember. Returns after how many seconds a rate that held jobs back
+        lets the next one through."""
         changed, waits = [], []
         for queue, gate in self._gates.items():
             bucket, used = gate.settings.bucket, taken.get(queue, 0)
@@ -77,11 +103,13 @@ class Gates:
                 continue
             kept = settle(bucket, gate.before, gate.grant, used, more=claimed >= self._limit)
             if kept is not None:
-                changed.append((queue, kept.tokens, kept.at, kept.rate, kept.judged_at, kept.behind))
+                changed.append(
+                    (queue, kept.tokens, kept.at, kept.rate, kept.judged_at, kept.behind)
+                )
             if used == gate.cap and gate.grant.wait > 0:
                 waits.append(gate.grant.wait)
         if changed:
-            await self._connection.executemany(self._store.sql("save_gates"), changed)
+            await self._connection.executemany(self._connections.sql("save_gate"), changed)
         return min(waits, default=None)
 
 
@@ -89,4 +117,6 @@ def state_of(row: asyncpg.Record) -> BucketState | None:
     """What a queue's rate limit remembers."""
     if row["tokens"] is None:
         return None
-    return BucketState(row["tokens"], row["refreshed_at"], row["rate"], row["judged_at"], row["behind"])
+    return BucketState(
+        row["tokens"], row["refreshed_at"], row["rate"], row["judged_at"], row["behind"]
+    )

@@ -1,40 +1,48 @@
-"""Wake-ups: NOTIFY sent debounced after commits, LISTEN on a connection of its own. A hint only; polling is the correctness path.
+"""Wake-ups: NOTIFY sent debounced after commits, LISTEN on a connection of its own. A hint only;
+polling is the correctness path.
 
-NOTIFY inside each insert would serialise the commits of the whole cluster, so a process sends at most one every few
-milliseconds, however many jobs it enqueues. The first single job after a pause carries its NOTIFY itself, which spares an idle
-worker the wait for one sent separately (0.2 ms); once that takes long, as it does when many processes do the same, nobody here
-does so for a second.
+NOTIFY inside each insert would serialise the commits of the whole cluster, so a process sends at
+most one every few milliseconds, however many jobs it enqueues. The first single job after a pause
+carries its NOTIFY itself, which spares an idle worker the wait for one sent separately (0.2 ms);
+once that takes long, as it does when many processes do the same, nobody here does so for a second.
+
+A signal names the lanes that jobs came to, as `project:lane,lane;project:lane`, so that processes
+need not look for them; nothing at all when no job came, and `*` when they are too many to name.
 """
 
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import asyncpg
 
 from taskforge.domain.retry import Patience
-
-if TYPE_CHECKING:
-    from taskforge.storage.postgres.store import Store
+from taskforge.storage.postgres.connections import PostgresConnections
 
 DEBOUNCE_SECONDS = 0.005
-# Room under a limit is mostly used by whoever made it; under load, telling the others each time cost a busy worker a fourteenth.
+# Room under a limit is mostly used by whoever made it; under load, telling the others each time
+# cost a busy worker a fourteenth.
 ROOM_SECONDS = 0.025
 SOONEST_SECONDS = 0.001
 SLOW_RIDE_SECONDS = 0.005
 NO_RIDE_SECONDS = 1.0
-
-
-# A wake-up need not survive a crash, so its commit does not wait for the disk.
-_NOTIFY = "select set_config('synchronous_commit', 'off', true), pg_notify($1, '')"
+MOST_BYTES = 7_900  # the server refuses 8,000
+EVERYWHERE = "*"
+LATE_MICROSECONDS = 50_000  # what a signal tells of became ready so long before it came, or later
+Arrival = tuple[int, int, int]
+"""Project, lane, and a turn that the job which came there is not before."""
 
 
 class Signals:
-    def __init__(self, store: "Store") -> None:
-        self._store = store
+    def __init__(self, connections: PostgresConnections) -> None:
+        self._connections = connections
         self._listeners: set[Callable[[], None]] = set()
+        # told of arrivals, ours and others': a list, or None for unknown ones
+        self.on_arrivals: Callable[[Iterable[Arrival] | None], None] = lambda _: None
+        self._arrivals: dict[int, set[int]] = {}  # to be told to others
+        self._everywhere = False
         self._listening: asyncio.Task[None] | None = None
         self._sending: asyncio.Task[None] | None = None
         self._wanted = False
@@ -45,11 +53,11 @@ class Signals:
 
     @property
     def channel(self) -> str:
-        return f"{self._store.schema}_work"
+        return f"{self._connections.schema}_work"
 
     def on_work(self, wake: Callable[[], None]) -> Callable[[], None]:
         self._listeners.add(wake)
-        if self._listening is None and not self._store.poll_only:
+        if self._listening is None and not self._connections.poll_only:
             self._listening = asyncio.get_running_loop().create_task(self._listen())
         return lambda: self._listeners.discard(wake)
 
@@ -62,7 +70,8 @@ class Signals:
             if self._sending is not None:
                 await asyncio.wait([self._sending], timeout=0.5)
         for task in (self._listening, self._sending):
-            # In Python 3.11 the driver's `connect` can forget that it was cancelled in the moment it succeeds: say it again.
+            # In Python 3.11 the driver's `connect` can forget that it was cancelled in the moment
+            # it succeeds: say it again.
             while task is not None and not task.done():
                 task.cancel()
                 await asyncio.wait([task], timeout=0.5)
@@ -70,13 +79,20 @@ class Signals:
                 task.exception()  # whatever it met while it was being stopped
         self._listening = self._sending = None
 
-    def send(self) -> None:
-        """Tell everyone, this process included, that there may be work. Returns at once."""
+    def send(self, arrivals: Iterable[Arrival] | None = ()) -> None:
+        """Tell everyone, this process included, that there may be work: in these lanes, or None for
+        unknown ones. Returns at once."""
+        arrivals = None if arrivals is None else list(arrivals)
+        self.on_arrivals(arrivals)
+        self._everywhere |= arrivals is None
+        for project, lane, _ in arrivals or ():
+            self._arrivals.setdefault(project, set()).add(lane)
         self._wake()
         self._tell()
 
     def send_room(self) -> None:
-        """The same after jobs that count under a limit have ended: this process hears at once, the others a little later."""
+        """The same after jobs that count under a limit have ended: this process hears at once, the
+        others a little later."""
         self._wake()
         if self._room is None:
             self._room = asyncio.get_running_loop().call_later(ROOM_SECONDS, self._tell)
@@ -85,7 +101,7 @@ class Signals:
         if self._room is not None:
             self._room.cancel()
             self._room = None
-        if self._store.poll_only:
+        if self._connections.poll_only:
             return
         self._wanted = True
         if self._sending is None or self._sending.done():
@@ -94,7 +110,9 @@ class Signals:
     def may_ride(self) -> bool:
         """Whether an insert should carry its NOTIFY itself: nothing was sent just before."""
         sending = self._sending is not None and not self._sending.done()
-        return not sending and not self._store.poll_only and time.monotonic() >= self._rides_from
+        return (
+            not sending and not self._connections.poll_only and time.monotonic() >= self._rides_from
+        )
 
     @contextlib.contextmanager
     def riding(self) -> Iterator[None]:
@@ -103,11 +121,18 @@ class Signals:
         self._rides_from = started + NO_RIDE_SECONDS  # until it is known how long this takes
         yield
         now = time.monotonic()
-        self._rides_from = now + (DEBOUNCE_SECONDS if now - started < SLOW_RIDE_SECONDS else NO_RIDE_SECONDS)
+        self._rides_from = now + (
+            DEBOUNCE_SECONDS if now - started < SLOW_RIDE_SECONDS else NO_RIDE_SECONDS
+        )
+
+    def rode(self, arrival: Arrival) -> None:
+        """An insert has carried its NOTIFY itself: this process need not wait to hear it."""
+        self.on_arrivals([arrival])
         self._wake()
 
     def wake_in(self, seconds: float) -> None:
-        """A rate limit lets the next job through then: this process looks again, without waiting for its poll."""
+        """A rate limit lets the next job through then: this process looks again, without waiting
+        for its poll."""
         if not self._listeners:
             return
         loop = asyncio.get_running_loop()
@@ -121,8 +146,21 @@ class Signals:
         while self._wanted:
             self._wanted = False
             with contextlib.suppress(Exception):  # the wake-up is lost, the poll finds the job
-                await self._store.value(_NOTIFY, self.channel)
+                await self._connections.value(
+                    self._connections.sql("notify"), self.channel, self._where()
+                )
             await asyncio.sleep(DEBOUNCE_SECONDS)
+
+    def _where(self) -> str:
+        """What is to be told, taken out."""
+        arrivals, everywhere = self._arrivals, self._everywhere
+        self._arrivals, self._everywhere = {}, False
+        if everywhere or sum(map(len, arrivals.values())) * 3 > MOST_BYTES:
+            return EVERYWHERE
+        text = ";".join(
+            f"{project}:{','.join(map(str, lanes))}" for project, lanes in arrivals.items()
+        )
+        return text if len(text) <= MOST_BYTES else EVERYWHERE
 
     async def _listen(self) -> None:
         patience = Patience()
@@ -130,7 +168,9 @@ class Signals:
             gone = asyncio.Event()
             try:
                 connection = await asyncpg.connect(
-                    self._store.url, timeout=10, server_settings={"application_name": "taskforge listen"}
+                    self._connections.url,
+                    timeout=10,
+                    server_settings={"application_name": "taskforge listen"},
                 )
             except Exception:  # noqa: BLE001 - whatever keeps us from listening, polling goes on and we try again
                 await asyncio.sleep(patience.wait())
@@ -140,17 +180,34 @@ class Signals:
                 await connection.add_listener(self.channel, self._heard)
                 self.hears = True
                 patience.forget()
-                self._wake()  # whatever was signalled while nobody listened
+                self.on_arrivals(None)  # whatever was signalled while nobody listened
+                self._wake()
                 await gone.wait()
-            except Exception:  # noqa: BLE001 - the same
+            except Exception:  # noqa: BLE001 - whatever keeps us from listening, polling goes on and we try again
                 await asyncio.sleep(patience.wait())
             finally:
                 self.hears = False
                 connection.terminate()
 
-    def _heard(self, *_: Any) -> None:
+    def _heard(self, _connection: Any, _pid: int, _channel: str, where: object) -> None:
+        self.on_arrivals(read_arrivals(str(where), self._connections.milliseconds() * 1_000))
         self._wake()
 
     def _wake(self) -> None:
         for listener in tuple(self._listeners):
             listener()
+
+
+def read_arrivals(where: str, now: int) -> list[Arrival] | None:
+    """What a signal says that came now. One that nobody here could have sent means anything."""
+    arrivals: list[Arrival] = []
+    if not where:
+        return arrivals
+    turn = now - LATE_MICROSECONDS
+    try:
+        for part in where.split(";"):
+            project, lanes = part.split(":")
+            arrivals += [(int(project), int(lane), turn) for lane in lanes.split(",")]
+    except ValueError:
+        return None
+    return arrivals

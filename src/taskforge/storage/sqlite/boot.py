@@ -1,4 +1,5 @@
-"""The clock that leases go by on one machine: it counts from the machine's start, and nobody sets it."""
+"""The clock that leases go by on one machine: it counts from the machine's start, and nobody sets
+it."""
 
 import contextlib
 import ctypes
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from taskforge.storage.sqlite.connection import begin
+from taskforge.storage.sqlite.connections import begin
 
 BUSY_SECONDS = 5.0
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -22,9 +23,15 @@ def boot_id() -> str:
         return _BOOT_ID.read_text().strip()
     if sys.platform == "darwin":
         text, size = ctypes.create_string_buffer(64), ctypes.c_size_t(64)
-        if ctypes.CDLL(None).sysctlbyname(b"kern.bootsessionuuid", text, ctypes.byref(size), None, 0) == 0:
+        if (
+            ctypes.CDLL(None).sysctlbyname(
+                b"kern.bootsessionuuid", text, ctypes.byref(size), None, 0
+            )
+            == 0
+        ):
             return text.value.decode()
-    # Reckoned back from the wall's clock: one that was stepped looks like another start. Leases then end too early, not too late.
+    # Reckoned back from the wall's clock: one that was stepped looks like another start. Leases
+    # then end too early, not too late.
     return f"started {round(psutil.boot_time() / 10)}"
 
 
@@ -35,8 +42,8 @@ def since_boot() -> int:
 
 
 def steady_clock(connection: sqlite3.Connection, now: int) -> Callable[[], int]:
-    """The same for every process on this file: microseconds that began, in this boot, at what the wall's clock said then. In
-    another boot than before every lease is over."""
+    """The same for every process on this file: microseconds that began, in this boot, at what the
+    wall's clock said then. In another boot than before every lease is over."""
     boot = boot_id()
     behind = _behind(connection, boot)
     if behind is None:
@@ -46,7 +53,9 @@ def steady_clock(connection: sqlite3.Connection, now: int) -> Callable[[], int]:
             if behind is None:
                 behind = now - since_boot()
                 connection.execute("update workers set lease_until = min(lease_until, ?)", (now,))
-                connection.execute("insert or replace into boot (one, id, behind) values (1, ?, ?)", (boot, behind))
+                connection.execute(
+                    "insert or replace into boot (one, id, behind) values (1, ?, ?)", (boot, behind)
+                )
                 connection.execute("update looks set at = ?, wall = ?", (now, now))
             connection.execute("commit")
         except BaseException:

@@ -1,22 +1,30 @@
-"""Hands jobs to workers: merges the lanes a worker may take, best tier first, then by turn, within the limits of their queues."""
+"""Hands jobs to workers: merges the lanes a worker may take, best tier first, then by turn, within
+the limits of their queues."""
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import chain, groupby
 from operator import itemgetter
 from uuid import UUID
 
+import msgspec
+
+from taskforge.domain.claim import Claim
 from taskforge.domain.errors import LeaseLost
 from taskforge.domain.ids import uuid_from_bytes
-from taskforge.domain.job import Claimed
-from taskforge.storage.catalog import OpenLane
-from taskforge.storage.engine import Claim
-from taskforge.storage.sqlite import codec, gaps
+from taskforge.domain.job import Claimed, with_extras
+from taskforge.domain.limiter import LeakyBucket
+from taskforge.storage.catalog import OpenLane, Taker
+from taskforge.storage.occupancy import LARGE_CLAIM, Ceiling, most_asked
+from taskforge.storage.sqlite import codec, silences
+from taskforge.storage.sqlite.catalog_cache import sql
 from taskforge.storage.sqlite.codec import SECOND, Row
 from taskforge.storage.sqlite.gates import Gates
-from taskforge.storage.sqlite.keeper import Reach, sql
 from taskforge.storage.sqlite.transaction import Transaction
 
+MOST_ROUNDS = 64
+FOREVER = 2**63 - 1
 Stand = tuple[int, bytes, int]
 """Where a job stands: turn, fence, and the index of its lane."""
 Taken = tuple[int, bytes, Claimed]
@@ -24,75 +32,159 @@ Taken = tuple[int, bytes, Claimed]
 
 
 def claim(transaction: Transaction, wish: Claim) -> tuple[list[Claimed], float | None]:
-    """The jobs, and after how many seconds a rate limit that held some back lets the next one through."""
-    reach = _reach(transaction, wish.incarnation)
-    if not reach.lanes or wish.limit <= 0:
+    """The jobs, and after how many seconds a rate limit that held some back lets the next one
+    through."""
+    taker, slots = _find_taker(transaction, wish.incarnation)
+    if not taker.accepts or wish.limit <= 0:
         return [], None
     running = transaction.execute(sql("running_of"), (wish.incarnation.bytes,)).fetchone()[0]
-    # What is being reported may have come before this claim did: it makes no more room than there are slots.
-    room = reach.slots - max(0, running - min(wish.reporting, 2 * reach.slots))
-    return Claimer(transaction, reach, min(wish.limit, room)).claim() if room > 0 else ([], None)
+    # What is being reported may have come before this claim did: it makes no more room than there
+    # are slots.
+    room = slots - max(0, running - min(wish.reporting, 2 * slots))
+    return (
+        WorkerClaim(transaction, taker, min(wish.limit, room)).claim() if room > 0 else ([], None)
+    )
 
 
-def _reach(transaction: Transaction, incarnation: UUID) -> Reach:
+def _find_taker(transaction: Transaction, incarnation: UUID) -> tuple[Taker, int]:
+    cache = transaction.catalog_cache
     try:
-        return transaction.keeper.reach(incarnation, transaction.steady)
+        return cache.find_taker(incarnation, transaction.steady)
     except LeaseLost:
-        gaps.bridge(transaction, incarnation)  # perhaps nobody could renew
-        return transaction.keeper.reach(incarnation, transaction.steady)
+        silences.bridge(transaction, incarnation)  # perhaps nobody could renew
+        return cache.find_taker(incarnation, transaction.steady)
 
 
-class Claimer:
+class WorkerClaim:
     """One claim of one worker."""
 
-    def __init__(self, transaction: Transaction, reach: Reach, limit: int) -> None:
+    def __init__(self, transaction: Transaction, taker: Taker, limit: int) -> None:
         self._transaction = transaction
-        self._lanes = reach.lanes
-        self._numbers = reach.numbers
-        self._worker = reach.taker.worker.hex
-        self._incarnation = reach.taker.incarnation.bytes
-        self._incarnation_hex = reach.taker.incarnation.hex
-        self._shaped = reach.shaped
+        self._cache = transaction.catalog_cache
+        self._taker = taker
+        self._project = taker.project
+        self._occupancy = self._cache.occupancy_of(taker.project)
+        self._worker = taker.worker.hex
+        self._incarnation = taker.incarnation.bytes
+        self._incarnation_hex = taker.incarnation.hex
         self._limit = limit
         self._gates = Gates(transaction, limit)
 
     def claim(self) -> tuple[list[Claimed], float | None]:
-        """The cost is one look at the head of each lane, plus the jobs taken; lanes that other workers serve are not looked at."""
-        lanes = self._lanes
-        asked = (self._numbers, self._worker, self._transaction.now, self._incarnation_hex)
-        heads = self._transaction.execute(sql("heads"), asked).fetchall()
+        """The cost is a survey at the lanes that hold jobs, one at the head of each that the worker
+        may take, plus the jobs taken. Where very many lanes hold jobs they are remembered, and the
+        best of them are asked."""
+        surveyed = self._survey()
         claimed: list[Claimed] = []
-        for _, tier in groupby(heads, key=lambda head: lanes[head[0]].tier):
+        spent: set[int] = set()
+        for _ in range(MOST_ROUNDS):
             left = self._limit - len(claimed)
-            if left <= 0:
+            lanes, ceiling = self._cache.view(self._taker).best(most_asked(left), without=spent)
+            if lanes:
+                claimed += self._claim_from(lanes, ceiling, left)
+            if len(claimed) >= self._limit:
                 break
-            claimed += self._take_tier([(turn, lanes[index]) for index, turn in tier], left)
-        for lane in self._shaped:
-            self._gates.room(lane, 0)  # a gate that nothing stood before must hear of that, too
-        return claimed, self._gates.close(len(claimed))
+            spent.update(lane.number for lane in lanes)
+            if ceiling is None and (claimed or surveyed or not self._survey(needed=True)):
+                break
+            surveyed |= ceiling is None
+        return claimed, self._close_gates(len(claimed))
 
-    def _take_tier(self, heads: list[tuple[int, OpenLane]], limit: int) -> list[Claimed]:
-        if len(heads) == 1:
+    def _survey(self, *, needed: bool = False) -> bool:
+        """Whether all lanes were looked at. A survey that is cheap is made by every claim: then
+        nothing that is in the file goes unseen. `needed`: nothing else was found."""
+        now = time.monotonic()
+        memory = self._occupancy
+        if not (memory.may_survey(now) if needed else memory.is_cheap or memory.is_due(now)):
+            return False
+        self._cache.survey(self._project)
+        while needed and self._occupancy.walked:
+            self._cache.survey(self._project)
+        return not self._occupancy.walked
+
+    def _claim_from(
+        self, lanes: list[OpenLane], ceiling: Ceiling | None, limit: int
+    ) -> list[Claimed]:
+        """Up to so many jobs of these lanes. Nothing that a lane which is not asked may go before:
+        by tier, and by age too where a claim is small."""
+        numbers = codec.json([lane.number for lane in lanes])
+        asked = (
+            numbers,
+            self._worker,
+            self._transaction.now,
+            self._incarnation_hex,
+            self._project,
+        )
+        heads: list[tuple[int, int]] = self._transaction.execute(sql("heads"), asked).fetchall()
+        self._learn_heads(lanes, heads)
+        last = ceiling and (ceiling[0], ceiling[1] if limit < LARGE_CLAIM else FOREVER)
+        claimed: list[Claimed] = []
+        for tier, some in groupby(heads, key=lambda head: lanes[head[0]].tier):
+            left = limit - len(claimed)
+            if left <= 0 or (last is not None and tier > last[0]):
+                break
+            until = last[1] if last is not None and tier == last[0] else FOREVER
+            stands = [(turn, lanes[index]) for index, turn in some if turn <= until]
+            if stands:
+                claimed += self._take_tier(stands, left, until)
+        return claimed
+
+    def _learn_heads(self, lanes: list[OpenLane], heads: list[tuple[int, int]]) -> None:
+        moment, turns = self._occupancy.moment, dict(heads)
+        for index, lane in enumerate(lanes):
+            self._occupancy.leave(lane.number, turns.get(index), moment)
+            if isinstance(lane.settings.bucket, LeakyBucket):
+                self._cache.unheard.setdefault(self._project, {})[lane.queue] = lane
+
+    def _close_gates(self, claimed: int) -> float | None:
+        """A gate that nothing stands before any more must hear of that, too."""
+        unheard = self._cache.unheard.get(self._project, {})
+        for queue, lane in list(unheard.items()):
+            settings = self._cache.queue(queue).settings
+            if isinstance(settings.bucket, LeakyBucket):
+                self._gates.room(msgspec.structs.replace(lane, settings=settings), 0)
+            if self._gates.hears_of_quiet(queue, claimed):
+                del unheard[queue]
+        return self._gates.close(claimed)
+
+    def _take_tier(
+        self, heads: list[tuple[int, OpenLane]], limit: int, until: int
+    ) -> list[Claimed]:
+        """Of lanes of one tier the first jobs, none behind this turn."""
+        if len(heads) == 1 and until == FOREVER:
             [(first, lane)] = heads
             return [job for _, _, job in self._take([(lane, first, self._gates.room(lane, limit))])]
-        counts = Counter(map(itemgetter(2), self._merged(heads, limit)))
-        taken = self._take([(heads[index][1], heads[index][0], count) for index, count in counts.items()])
+        merged = [stand for stand in self._merged(heads, limit) if stand[0] <= until]
+        counts = Counter(map(itemgetter(2), merged))
+        taken = self._take(
+            [(heads[index][1], heads[index][0], count) for index, count in counts.items()]
+        )
         taken.sort(key=itemgetter(0, 1))
         return [job for _, _, job in taken]
 
     def _merged(self, heads: list[tuple[int, OpenLane]], limit: int) -> list[Stand]:
-        """The first jobs of the lanes of one tier, merged by turn. Lanes are read in pieces, and no further than they count; those
-        of a limited queue are merged among themselves first, as far as the limit lets them. Pieces are sorted together
-        rather than merged job by job in a heap, which would be Python's work instead of C's."""
+        """The first jobs of the lanes of one tier, merged by turn. Lanes are read in pieces, and no
+        further than they count; those of a limited queue are merged among themselves first, as far
+        as the limit lets them. Pieces are sorted together rather than merged job by job in a heap,
+        which would be Python's work instead of C's."""
         size = limit * 5 // 4 // len(heads) + 4
         owners = [lane.queue if lane.settings.is_gated else None for _, lane in heads]
-        rooms = {None: limit} | {owner: self._gates.room(lane, limit) for owner, (_, lane) in zip(owners, heads, strict=True)}
+        rooms = {None: limit} | {
+            owner: self._gates.room(lane, limit)
+            for owner, (_, lane) in zip(owners, heads, strict=True)
+        }
         merged: dict[int | None, list[Stand]] = {owner: [] for owner in rooms}
-        reading = [(turn, b"", index, self._pieces(lane, turn, size)) for index, (turn, lane) in enumerate(heads)]
+        reading = [
+            (turn, b"", index, self._pieces(lane, turn, size))
+            for index, (turn, lane) in enumerate(heads)
+        ]
         while reading:
             read = []
             for turn, fence, index, pieces in reading:
-                counts = all(_may_be_among(rooms[owner], merged[owner], turn, fence) for owner in {owners[index], None})
+                counts = all(
+                    _may_be_among(rooms[owner], merged[owner], turn, fence)
+                    for owner in {owners[index], None}
+                )
                 piece = next(pieces, None) if counts else None
                 if piece:
                     read.append((piece, index, pieces))
@@ -105,12 +197,22 @@ class Claimer:
         return sorted(chain(*merged.values()))[:limit]
 
     def _pieces(self, lane: OpenLane, turn: int, size: int) -> Iterator[list[tuple[int, bytes]]]:
-        """(turn, fence) of a lane's jobs in order, from this turn on. Each piece is read to its end: no cursor stays open
-        across the deletes."""
+        """(turn, fence) of a lane's jobs in order, from this turn on. Each piece is read to its
+        end: no cursor stays open across the deletes."""
         fence = b""
         while True:
             rows = self._transaction.execute(
-                sql("turns"), (lane.number, turn, fence, self._worker, size, self._transaction.now, self._incarnation_hex)
+                sql("turns"),
+                (
+                    lane.number,
+                    turn,
+                    fence,
+                    self._worker,
+                    size,
+                    self._transaction.now,
+                    self._incarnation_hex,
+                    self._project,
+                ),
             ).fetchall()
             if rows:
                 yield rows
@@ -119,8 +221,8 @@ class Claimer:
             turn, fence = rows[-1]
 
     def _take(self, shares: Iterable[tuple[OpenLane, int, int]]) -> list[Taken]:
-        """Move so many jobs of each lane, from this turn on, from ready to running. Per job: 1.4 µs to read, 1.4 to write, 0.5 to
-        delete; carried back row by row the write alone is 3.9."""
+        """Move so many jobs of each lane, from this turn on, from ready to running. Per job: 1.4 µs
+        to read, 1.4 to write, 0.5 to delete; carried back row by row the write alone is 3.9."""
         taken: list[Taken] = []
         plain: list[Row] = []
         full: list[Row] = []
@@ -128,15 +230,35 @@ class Claimer:
             if count <= 0:
                 continue
             rows: list[Row] = self._transaction.execute(
-                sql("take"), (lane.number, self._worker, count, self._transaction.now, first, self._incarnation_hex)
+                sql("take"),
+                (
+                    lane.number,
+                    self._worker,
+                    count,
+                    self._transaction.now,
+                    first,
+                    self._incarnation_hex,
+                    self._project,
+                ),
             ).fetchall()
             if not rows:
                 continue
             fence, turn = rows[-1][:2]
-            # Facts that matter here are rare; where no job has any, a second visit to them is spared (1.1 against 1.7 µs a job).
+            self._occupancy.leave(lane.number, turn, self._occupancy.moment)
+            # Facts that matter here are rare; where no job has any, a second visit to them is
+            # spared (1.1 against 1.7 µs a job).
             has_facts = any(row[5] is not None or row[6] is not None for row in rows)
             (full if has_facts else plain).append(
-                (lane.number, turn, fence, self._worker, *self._terms(lane), first, self._incarnation_hex)
+                (
+                    lane.number,
+                    turn,
+                    fence,
+                    self._worker,
+                    *self._terms(lane),
+                    first,
+                    self._incarnation_hex,
+                    self._project,
+                )
             )
             self._gates.use(lane, len(rows))
             taken += self._claimed(lane, rows)
@@ -148,41 +270,69 @@ class Claimer:
                     sql("take_from"), [(*lane[:4], lane[5], *lane[9:]) for lane in lanes]
                 ).rowcount
         if not len(taken) == moved == gone:
-            raise AssertionError(f"a claim read {len(taken)} jobs, put {moved} into running and took {gone} from ready")
+            raise AssertionError(
+                f"a claim read {len(taken)} jobs, put {moved} into running and took {gone} "
+                f"from ready"
+            )
         return taken
 
     def _terms(self, lane: OpenLane) -> tuple[bytes, int, float, float | None, int | None]:
         """Under what a job of this lane's queue runs."""
         settings = lane.settings
         gate = lane.queue if settings.is_gated else None
-        return self._incarnation, self._transaction.now, settings.timeout_seconds, settings.heartbeat_timeout_seconds, gate
+        return (
+            self._incarnation,
+            self._transaction.now,
+            settings.timeout_seconds,
+            settings.heartbeat_timeout_seconds,
+            gate,
+        )
 
     def _claimed(self, lane: OpenLane, rows: list[Row]) -> list[Taken]:
-        queue, kind, priority, settings, now = lane.queue_name, lane.job_type, lane.priority, lane.settings, self._transaction.now
+        queue, kind, priority, settings, now = (
+            lane.queue_name,
+            lane.job_type,
+            lane.priority,
+            lane.settings,
+            self._transaction.now,
+        )
         beat = settings.heartbeat_timeout_seconds
         return [
             (
                 turn,
                 fence,
-                Claimed(
-                    uuid_from_bytes(fence),
-                    queue,
-                    kind,
-                    b"null" if payload is None else payload.encode(),
-                    attempt + 1,
-                    max_attempts,
-                    crashes,
-                    priority,
-                    settings.timeout_seconds if timeout is None else timeout,
-                    beat,
-                    None if deadline is None else (deadline - now) / SECOND,
-                    (now - turn) / SECOND if now > turn else 0.0,
-                    settings,
-                    () if tags is None else codec.texts(tags) or (),
-                    trace,
+                with_extras(
+                    Claimed(
+                        uuid_from_bytes(fence),
+                        queue,
+                        kind,
+                        b"null" if payload is None else payload.encode(),
+                        attempt + 1,
+                        max_attempts,
+                        crashes,
+                        priority,
+                        settings.timeout_seconds if timeout is None else timeout,
+                        beat,
+                        None if deadline is None else (deadline - now) / SECOND,
+                        (now - turn) / SECOND if now > turn else 0.0,
+                        settings,
+                        () if tags is None else codec.texts(tags) or (),
+                    ),
+                    extras,
                 ),
             )
-            for fence, turn, attempt, max_attempts, crashes, timeout, deadline, tags, trace, payload in rows
+            for (
+                fence,
+                turn,
+                attempt,
+                max_attempts,
+                crashes,
+                timeout,
+                deadline,
+                tags,
+                extras,
+                payload,
+            ) in rows
         ]
 
 

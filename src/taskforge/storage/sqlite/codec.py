@@ -11,11 +11,11 @@ import msgspec
 from taskforge.domain.assignment import Assignment
 from taskforge.domain.execution import Execution, ExecutionStatus
 from taskforge.domain.ids import created_at, fence_of, job_of, uuid_from_bytes
-from taskforge.domain.job import ErrorInfo, Job, JobStatus, When
+from taskforge.domain.job import KEPT_AS_IS, ErrorInfo, Job, JobStatus, When, extras_of
 from taskforge.domain.log import Level, Line, line_id
 from taskforge.domain.queue import Queue, QueueSettings
 from taskforge.domain.worker import Worker, WorkerStatus
-from taskforge.storage.catalog import Catalog, Taker
+from taskforge.storage.catalog import Card, Taker
 
 Row = tuple[Any, ...]
 
@@ -144,6 +144,19 @@ def queue(row: Row) -> Queue:
     )
 
 
+def card(row: Row) -> Card:
+    return Card(queue(row), frozenset(map(uuid_from_bytes, apart(row[12]))), bool(row[13]))
+
+
+def identifier_bytes(text: str) -> bytes | None:
+    """The id that is written there, if it is one."""
+    try:
+        identifier = UUID(text)
+    except ValueError:
+        return None
+    return identifier.bytes if str(identifier) == text.lower() else None
+
+
 def assignment(row: Row) -> Assignment:
     return Assignment(
         queue=uuid_from_bytes(row[0]),
@@ -157,7 +170,18 @@ def assignment(row: Row) -> Assignment:
 
 
 def taker(row: Row) -> Taker:
-    identity, incarnation, project, worker_type, role, capabilities, queues, types, drains, healthy = row
+    (
+        identity,
+        incarnation,
+        project,
+        worker_type,
+        role,
+        capabilities,
+        queues,
+        types,
+        drains,
+        healthy,
+    ) = row
     return Taker(
         worker=uuid_from_bytes(identity),
         incarnation=uuid_from_bytes(incarnation),
@@ -171,24 +195,26 @@ def taker(row: Row) -> Taker:
     )
 
 
-def job(row: Sequence[Any], catalog: Catalog) -> Job:
-    """A row of `jobs_now`, by name."""
+def job(row: Sequence[Any]) -> Job:
+    """A row of `get` or `list`, by name."""
     status = JOB_STATUSES[row["status"]]  # type: ignore[call-overload]
     value: Any = row
     identifier = uuid_from_bytes(value["id"])
-    stands_in, origin, fence = catalog.queues[value["queue"]], value["origin_queue"], value["fence"]
+    fence = value["fence"]
     return Job(
         id=identifier,
         project=value["project"],
-        queue=stands_in.name,
-        queue_id=stands_in.id,
+        queue=value["queue_name"],
+        queue_id=uuid_from_bytes(value["queue_id"]),
         job_type=value["job_type"],
         status=status,
         priority=value["priority"],
         attempt_count=value["attempt"],
         max_attempts=value["budget"],
         # A waiting job's fence is the one its next claim will have.
-        epoch=value["epoch"] if fence is None else epoch(fence) - (status is not JobStatus.PROCESSING),
+        epoch=value["epoch"]
+        if fence is None
+        else epoch(fence) - (status is not JobStatus.PROCESSING),
         crash_count=value["crashes"],
         payload=raw(value["payload"]),
         created_at=created_at(identifier),
@@ -198,7 +224,6 @@ def job(row: Sequence[Any], catalog: Catalog) -> Job:
         expires_at=maybe_moment(value["expires_at"]),
         started_at=maybe_moment(value["started_at"]),
         completed_at=maybe_moment(value["finished_at"]),
-        timeout_seconds=value["timeout_seconds"],
         result=raw(value["result"]),
         error=error(value["error"]),
         reason=value["reason"],
@@ -206,21 +231,26 @@ def job(row: Sequence[Any], catalog: Catalog) -> Job:
         progress_message=value["message"],
         tags=texts(value["tags"]) or (),
         requires=value["requires"] or "",
-        unique_key=value["unique_key"],
-        idempotency_key=value["idempotency_key"],
-        fairness_key=value["fairness_key"],
-        trace=value["trace"],
-        origin_queue=None if origin is None else catalog.queues[origin].name,
+        origin_queue=value["origin_name"],
         worker=maybe_uuid(value["worker"]),
         worker_id=maybe_uuid(value["worker_id"]),
         worker_name=value["worker_name"],
         cancel_requested=bool(value["cancel_requested"]),
-        payload_erased=value["payload"] is None,
+        payload_erased=bool(value["payload_erased"]),
+        **{name: value[name] for name in KEPT_AS_IS},
+        **extras_of(value["extras"]),
     )
 
 
 def _updated_at(row: Any, created: datetime, status: JobStatus) -> datetime:
-    names = ["edited_at", "last_ended_at", "claimed_at", "started_at", "heartbeat_at", "finished_at"]
+    names = [
+        "edited_at",
+        "last_ended_at",
+        "claimed_at",
+        "started_at",
+        "heartbeat_at",
+        "finished_at",
+    ]
     names += ["turn"] if status is JobStatus.PENDING else []
     return max([created, *(moment(row[name]) for name in names if row[name] is not None)])
 
@@ -266,7 +296,14 @@ def ended(row: Row, job: UUID) -> Execution:
 def line(row: Row, job: UUID) -> Line:
     epoch_number, number, level, message, metadata, logged_at = row
     fence = fence_of(job, epoch_number)
-    return Line(line_id(epoch_number, number), fence, Level(level), message, raw(metadata), moment(logged_at))
+    return Line(
+        line_id(epoch_number, number),
+        fence,
+        Level(level),
+        message,
+        raw(metadata),
+        moment(logged_at),
+    )
 
 
 def worker(row: Any, now: int, steady: int) -> Worker:

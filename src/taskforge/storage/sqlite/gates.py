@@ -1,12 +1,22 @@
-"""Holds claims to the limits of their queues: how many may run at once, and how many may start in a time."""
+"""Holds claims to the limits of their queues: how many may run at once, and how many may start in a
+time."""
 
 import sqlite3
 from collections.abc import Callable
 
-from taskforge.domain.limiter import Adaptive, Bucket, BucketState, Grant, is_due, judge, settle, take
+from taskforge.domain.limiter import (
+    Adaptive,
+    Bucket,
+    BucketState,
+    Grant,
+    is_due,
+    judge,
+    settle,
+    take,
+)
 from taskforge.storage.catalog import OpenLane
+from taskforge.storage.sqlite.catalog_cache import sql
 from taskforge.storage.sqlite.codec import SECOND
-from taskforge.storage.sqlite.keeper import sql
 from taskforge.storage.sqlite.transaction import Transaction
 
 
@@ -15,7 +25,9 @@ class Gate:
 
     __slots__ = ("before", "bucket", "grant", "granted", "used")
 
-    def __init__(self, granted: int, bucket: Bucket | None, before: BucketState | None, grant: Grant | None) -> None:
+    def __init__(
+        self, granted: int, bucket: Bucket | None, before: BucketState | None, grant: Grant | None
+    ) -> None:
         self.granted = granted
         self.bucket = bucket
         self.before = before
@@ -24,7 +36,8 @@ class Gate:
 
 
 class Gates:
-    """The limited queues that one claim comes across; the others cost nothing. Nobody else writes meanwhile."""
+    """The limited queues that one claim comes across; the others cost nothing. Nobody else writes
+    meanwhile."""
 
     def __init__(self, transaction: Transaction, limit: int) -> None:
         """`limit`: how many jobs the claim may take of all queues together."""
@@ -61,20 +74,31 @@ class Gates:
         return Gate(grant.granted, bucket, before, grant)
 
     def _news(self, queue: int) -> tuple[int, int]:
-        """What came of the queue's jobs since it was judged last: how many went well, how many did not."""
-        good, bad = self._transaction.execute("select sum(good), sum(bad) from gate_deltas where queue = ?", (queue,)).fetchone()
+        """What came of the queue's jobs since it was judged last: how many went well, how many did
+        not."""
+        good, bad = self._transaction.execute(
+            "select sum(good), sum(bad) from gate_deltas where queue = ?", (queue,)
+        ).fetchone()
         if good is None:
             return 0, 0
         self._transaction.execute("delete from gate_deltas where queue = ?", (queue,))
         return good, bad
 
+    def hears_of_quiet(self, queue: int, claimed: int) -> bool:
+        """Whether this claim tells the gate that nothing waits before it, or there is no gate."""
+        gate = self._gates.get(queue)
+        return gate is None or (gate.used < gate.granted and claimed < self._limit)
+
     def close(self, claimed: int) -> float | None:
-        """Keep what the limits remember. Returns after how many seconds a rate that held jobs back lets the next one through."""
+        """Keep what the limits remember. Returns after how many seconds a rate that held jobs back
+        lets the next one through."""
         waits = []
         for queue, gate in self._gates.items():
             if gate.bucket is None or gate.grant is None:
                 continue
-            kept = settle(gate.bucket, gate.before, gate.grant, gate.used, more=claimed >= self._limit)
+            kept = settle(
+                gate.bucket, gate.before, gate.grant, gate.used, more=claimed >= self._limit
+            )
             if kept is not None:
                 row = (queue, kept.tokens, kept.at, kept.rate, kept.judged_at, kept.behind)
                 self._transaction.execute(sql("save_gate"), row)
@@ -95,5 +119,5 @@ def state_of(execute: Callable[..., sqlite3.Cursor], queue: int) -> BucketState 
 
 def count_running(execute: Callable[..., sqlite3.Cursor], queue: int) -> int:
     """How many jobs of a limited queue run."""
-    running: int = execute("select count(*) from running where gate = ?", (queue,)).fetchone()[0]
+    running: int = execute(sql("count_gates"), (queue,)).fetchone()[0]
     return running

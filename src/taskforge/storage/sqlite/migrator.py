@@ -1,10 +1,11 @@
-"""Brings a SQLite file up to date. Safe when several processes start at once: one migrates, the others wait for it."""
+"""Brings a SQLite file up to date. Safe when several processes start at once: one migrates, the
+others wait for it."""
 
 import sqlite3
 from collections.abc import Iterator
 
 from taskforge.domain.errors import StoreUnsuitable
-from taskforge.storage.sqlite.connection import begin
+from taskforge.storage.sqlite.connections import begin
 from taskforge.storage.statements import migrations
 
 PACKAGE = "taskforge.storage.sqlite"
@@ -25,7 +26,9 @@ def migrate(connection: sqlite3.Connection, now: int) -> list[str]:
                 for statement in _statements(migration.sql):
                     connection.execute(statement)
                 row = (migration.number, migration.name, now)
-                connection.execute("insert into migrations (number, name, applied_at) values (?, ?, ?)", row)
+                connection.execute(
+                    "insert into migrations (number, name, applied_at) values (?, ?, ?)", row
+                )
                 applied.append(f"{migration.number:04}_{migration.name}")
         connection.execute("commit")
     except BaseException:
@@ -38,13 +41,19 @@ def migrate(connection: sqlite3.Connection, now: int) -> list[str]:
 def check(connection: sqlite3.Connection) -> None:
     known, found = len(migrations(PACKAGE)), _version(connection)
     if found < known:
-        raise StoreUnsuitable(f"the file is at migration {found}, this release needs {known}; run `taskforge migrate`")
+        raise StoreUnsuitable(
+            f"the file is at migration {found}, this release needs {known}; run `taskforge migrate`"
+        )
     if found > known:
-        raise StoreUnsuitable(f"the file is at migration {found}, newer than this release knows ({known})")
+        raise StoreUnsuitable(
+            f"the file is at migration {found}, newer than this release knows ({known})"
+        )
 
 
 def _version(connection: sqlite3.Connection) -> int:
-    if not connection.execute("select 1 from sqlite_master where type = 'table' and name = 'migrations'").fetchone():
+    if not connection.execute(
+        "select 1 from sqlite_master where type = 'table' and name = 'migrations'"
+    ).fetchone():
         return 0
     found: int = connection.execute("select coalesce(max(number), 0) from migrations").fetchone()[0]
     return found

@@ -1,5 +1,6 @@
-"""Python 3.12.0 to 3.12.3 take SQLite's numbered places (`?1`) for named ones, and warn of every value given to one in a sequence.
-A warning is an error in many a test run. Given by their numbers as names, the values mean the same, and nothing is said."""
+"""Python 3.12.0 to 3.12.3 take SQLite's numbered places (`?1`) for named ones, and warn of every
+value given to one in a sequence. A warning is an error in many a test run. Given by their numbers
+as names, the values mean the same, and nothing is said."""
 
 import sqlite3
 import sys

@@ -1,74 +1,94 @@
-"""Creates, changes and deletes queues. Every change raises the catalog's version: no process goes on with what it remembers."""
+"""Creates, changes and deletes queues. Every change raises the catalog's version: no process goes
+on with what it remembers."""
 
+from collections.abc import Sequence
 from typing import assert_never
-from uuid import UUID
 
 from taskforge.domain import trail
 from taskforge.domain.audit import Note
 from taskforge.domain.errors import Conflict, NotFound
 from taskforge.domain.job import JobStatus
-from taskforge.domain.marks import check_same
+from taskforge.domain.query import QueueStats
 from taskforge.domain.queue import (
     CreateQueue,
     DeleteQueue,
     Queue,
     QueueChange,
-    QueueSettings,
     UpdateQueue,
-    check_dead_letter,
     check_queue,
     queue_topic,
 )
-from taskforge.storage.catalog import Catalog
-from taskforge.storage.sqlite import codec, ledger
-from taskforge.storage.sqlite.ending import Waiter, end
-from taskforge.storage.sqlite.keeper import sql
+from taskforge.domain.versions import check_same
+from taskforge.storage.sqlite import bookkeeping, codec
+from taskforge.storage.sqlite.catalog_cache import sql
+from taskforge.storage.sqlite.codec import SECOND
+from taskforge.storage.sqlite.endings import WaitingEnd, end
+from taskforge.storage.sqlite.queue_checks import Changing
+from taskforge.storage.sqlite.snapshot import ReadSnapshot
 from taskforge.storage.sqlite.transaction import Transaction
 
 CANCELLED_AT_ONCE = 1_000
 GONE_REASON = "queue deleted"
 
 
-def change_queue(transaction: Transaction, project: int, change: QueueChange, note: Note | None) -> Queue:
-    catalog = transaction.keeper.current()
+def change_queue(
+    transaction: Transaction, project: int, change: QueueChange, note: Note | None
+) -> Queue:
+    # First, so that whatever is remembered from here on is of the version that this becomes.
+    changing = Changing(transaction, project, transaction.catalog_cache.raise_version(project))
+    before: Queue | None = None
     match change:
         case CreateQueue():
-            number = _create(transaction, catalog, project, change)
+            number = _create(changing, change)
         case UpdateQueue():
-            number = _update(transaction, catalog, project, change)
+            before = changing.cache.queue_with_id(project, change.queue)
+            number = _update(changing, before, change)
         case DeleteQueue():
-            number = _delete(transaction, catalog, project, change)
+            before = changing.cache.queue_with_id(project, change.queue)
+            number = _delete(changing, before, change)
         case _:
             assert_never(change)
-    transaction.keeper.raise_version()
+    after = changing.cache.queue(number)
+    changing.stamp_targets(before, after)
+    changing.cache.reread(project, changing.version)
     transaction.wakes = True
-    before, after = catalog.queues.get(number), transaction.keeper.current().queues[number]
-    ledger.announce(transaction, project, queue_topic(before, after), queue=number)
+    bookkeeping.announce(transaction, project, queue_topic(before, after), queue=number)
     if note is not None:
-        ledger.enter(transaction, [trail.queue_changed(note, before, after)])
+        bookkeeping.enter(transaction, [trail.queue_changed(note, before, after)])
     return after
 
 
-def _create(transaction: Transaction, catalog: Catalog, project: int, change: CreateQueue) -> int:
+def _create(changing: Changing, change: CreateQueue) -> int:
     check_queue(change)
-    if transaction.execute("select 1 from projects where number = ?", (project,)).fetchone() is None:
+    transaction, project = changing.transaction, changing.project
+    if not changing.version:
         raise NotFound("project", str(project))
-    catalog.check_name(project, change.name)
-    _check_settings(catalog, project, None, change.settings)
+    changing.check_name(change.name)
+    changing.check_dead_letters(None, change.settings)
     settings, now = codec.json(change.settings), transaction.now
-    values = (transaction.mint().bytes, project, change.name, change.description, change.priority, settings, change.is_active, now)
+    values = (
+        transaction.mint().bytes,
+        project,
+        change.name,
+        change.description,
+        change.priority,
+        settings,
+        change.is_active,
+        now,
+        changing.version,
+    )
     number: int = transaction.execute(sql("add_queue"), values).fetchone()[0]
     return number
 
 
-def _update(transaction: Transaction, catalog: Catalog, project: int, change: UpdateQueue) -> int:
+def _update(changing: Changing, old: Queue, change: UpdateQueue) -> int:
     check_queue(change)
-    old = catalog.queue_with_id(project, change.queue)
     check_same(f"queue {old.name!r}", change.expected_version, old.version)
     if change.name is not None and change.name != old.name:
-        catalog.check_name(project, change.name)
+        changing.check_name(change.name)
     settings = old.settings if change.settings is None else change.settings
-    _check_settings(catalog, project, old.id, settings)
+    changing.check_dead_letters(old.id, settings)
+    transaction = changing.transaction
     transaction.execute(
         sql("set_queue"),
         (
@@ -78,41 +98,68 @@ def _update(transaction: Transaction, catalog: Catalog, project: int, change: Up
             codec.json(settings),
             old.is_active if change.is_active is None else change.is_active,
             transaction.now,
+            changing.version,
             old.number,
         ),
     )
     if settings.is_gated and not old.settings.is_gated:
-        # What was claimed before there was a limit counts towards it too.
-        lanes = codec.json(catalog.lanes_of([old.number]))
-        text = "update running set gate = ? where gate is null and lane in (select value from json_each(?))"
-        transaction.execute(text, (old.number, lanes))
+        transaction.execute(sql("gate_running"), (old.number,))
     return old.number
 
 
-def _delete(transaction: Transaction, catalog: Catalog, project: int, change: DeleteQueue) -> int:
-    old = catalog.queue_with_id(project, change.queue)
+def _delete(changing: Changing, old: Queue, change: DeleteQueue) -> int:
     check_same(f"queue {old.name!r}", change.expected_version, old.version)
-    for queue, target in catalog.dead_letter_targets_of(project).items():
-        if target == old.id:
-            user = catalog.queue_with_id(project, queue).name
-            raise Conflict(f"queue {old.name!r} is the dead letter queue of {user!r}; change that first")
-    lanes = codec.json(catalog.lanes_of([old.number]))
-    text = "select count(*) from running where lane in (select value from json_each(?))"
-    busy = transaction.execute(text, (lanes,)).fetchone()[0]
+    changing.check_buries_nobody(old)
+    transaction = changing.transaction
+    busy = transaction.execute(sql("running_in"), (old.number,)).fetchone()[0]
     if busy:
-        raise Conflict(f"queue {old.name!r} has {busy} jobs processing; pause it and wait, or cancel them")
-    now = transaction.now
-    transaction.execute("update queues set deleted_at = ?, updated_at = ? where number = ?", (now, now, old.number))
-    fences = [fence for (fence,) in transaction.execute(sql("stranded"), (lanes, CANCELLED_AT_ONCE))]
+        raise Conflict(
+            f"queue {old.name!r} has {busy} jobs processing; pause it and wait, or cancel them"
+        )
+    transaction.execute(sql("delete_queue"), (old.number, transaction.now, changing.version))
+    stranded = (codec.json([old.number]), CANCELLED_AT_ONCE)
+    fences = [fence for (fence,) in transaction.execute(sql("stranded"), stranded)]
     end(transaction, cancelled(fences))
     return old.number
 
 
-def cancelled(fences: list[bytes]) -> list[Waiter]:
+def cancelled(fences: list[bytes]) -> list[WaitingEnd]:
     """Jobs of a deleted queue, and how they end."""
-    return [Waiter(fence, codec.JOB_CODE[JobStatus.CANCELLED], GONE_REASON) for fence in fences]
+    return [WaitingEnd(fence, codec.JOB_CODE[JobStatus.CANCELLED], GONE_REASON) for fence in fences]
 
 
-def _check_settings(catalog: Catalog, project: int, queue: UUID | None, settings: QueueSettings) -> None:
-    if settings.dead_letter_queue_id is not None:
-        check_dead_letter(queue, settings.dead_letter_queue_id, catalog.dead_letter_targets_of(project))
+def list_queues(snapshot: ReadSnapshot, projects: Sequence[int]) -> list[Queue]:
+    return [codec.queue(row) for row in snapshot.execute(sql("queues"), (codec.json(projects),))]
+
+
+def count_jobs(snapshot: ReadSnapshot, projects: Sequence[int]) -> list[QueueStats]:
+    """Places are counted; finished jobs come from tallies, whose cost does not grow with
+    history."""
+    counts: dict[int, dict[str, int]] = {}
+    oldest: dict[int, int] = {}
+    owners = (codec.json(projects),)
+    for queue, count, turn in snapshot.execute(sql("count_ready"), owners):
+        _add(counts, queue, "pending", count)
+        oldest[queue] = turn
+    for table, name in (("waiting", "scheduled"), ("running", "processing")):
+        for queue, count in snapshot.execute(sql(f"count_{table}"), owners):
+            _add(counts, queue, name, count)
+    for queue, status, count in snapshot.execute(sql("tallied"), owners):
+        _add(counts, queue, codec.JOB_STATUSES[status].value, count)
+    return [
+        QueueStats(
+            queue=queue.name,
+            queue_id=queue.id,
+            is_active=queue.is_active,
+            oldest_pending_seconds=max(0.0, (snapshot.now - oldest[queue.number]) / SECOND)
+            if queue.number in oldest
+            else None,
+            **counts.get(queue.number, {}),
+        )
+        for queue in list_queues(snapshot, projects)
+    ]
+
+
+def _add(counts: dict[int, dict[str, int]], queue: int, name: str, count: int) -> None:
+    of_queue = counts.setdefault(queue, {})
+    of_queue[name] = of_queue.get(name, 0) + count

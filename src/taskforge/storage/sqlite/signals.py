@@ -1,8 +1,10 @@
-"""Wakes whoever waits for work: callbacks in this process, a datagram to every other process on the same file.
+"""Wakes whoever waits for work: callbacks in this process, a datagram to every other process on the
+same file.
 
-Each process that listens binds a Unix datagram socket in a folder beside the file; whoever commits work sends a byte to all of
-them and never waits. Sockets that nobody reads any more are removed. Where there are no such sockets, and for what got lost, a look
-at SQLite's `data_version` every half second finds that someone else has written.
+Each process that listens binds a Unix datagram socket in a folder beside the file; whoever commits
+work sends a byte to all of them and never waits. Sockets that nobody reads any more are removed.
+Where there are no such sockets, and for what got lost, a look at SQLite's `data_version` every half
+second finds that someone else has written.
 """
 
 import asyncio
@@ -14,6 +16,8 @@ import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from taskforge.storage.sqlite.permissions import folder_mode
+
 POLL_SECONDS = 0.5
 SOONEST_SECONDS = 0.001
 LONGEST_ADDRESS = 100  # bytes; 108 on Linux, 104 on macOS and the BSDs
@@ -22,6 +26,7 @@ LONGEST_ADDRESS = 100  # bytes; 108 on Linux, 104 on macOS and the BSDs
 class Signals:
     def __init__(self, path: Path, look: Callable[[], Awaitable[int]]) -> None:
         """`look` answers with a number that changes whenever another connection has written."""
+        self._store = path
         self._folder = path.with_name(path.name + "-wake")
         self._look = look
         self._listeners: dict[object, Callable[[], None]] = {}
@@ -69,7 +74,7 @@ class Signals:
         self._poll = self._loop.create_task(self._watch(), name="taskforge-sqlite-watch")
 
     def _bind(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._folder.mkdir(exist_ok=True)
+        self._folder.mkdir(mode=folder_mode(self._store), exist_ok=True)
         bound = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
             bound.setblocking(False)
@@ -116,11 +121,16 @@ class Signals:
             await asyncio.sleep(POLL_SECONDS)
 
     def wake_in(self, seconds: float) -> None:
-        """A rate limit lets the next job through then: this process looks again, without waiting for its poll."""
+        """A rate limit lets the next job through then: this process looks again, without waiting
+        for its poll."""
         if not self._listeners or self._loop is None:
             return
         at = self._loop.time() + max(SOONEST_SECONDS, seconds)
-        if self._alarm is None or self._alarm.when() > at or self._alarm.when() <= self._loop.time():
+        if (
+            self._alarm is None
+            or self._alarm.when() > at
+            or self._alarm.when() <= self._loop.time()
+        ):
             if self._alarm is not None:
                 self._alarm.cancel()
             self._alarm = self._loop.call_at(at, self._call)
@@ -167,7 +177,8 @@ class Signals:
             return  # its buffer is full: it has news enough
 
     def _address(self, name: str) -> str:
-        """Where a socket lies. Addresses are short; a longer path is reached through an open handle of its folder."""
+        """Where a socket lies. Addresses are short; a longer path is reached through an open handle
+        of its folder."""
         address = str(self._folder / name)
         if len(os.fsencode(address)) <= LONGEST_ADDRESS:
             return address

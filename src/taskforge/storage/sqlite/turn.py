@@ -1,9 +1,11 @@
-"""Whose turn it is to write. SQLite has no queue for its write lock: a process that writes on and on takes it again before one that
-waits looks next, and where commits take long the waiting one starves. Three busy writers with commits of 30 ms kept the renewal of
-a lease waiting for 1.2 s in the median and 3.8 s at worst; with turns, 77 ms and 89 ms.
+"""Whose turn it is to write. SQLite has no queue for its write lock: a process that writes on and
+on takes it again before one that waits looks next, and where commits take long the waiting one
+starves. Three busy writers with commits of 30 ms kept the renewal of a lease waiting for 1.2 s in
+the median and 3.8 s at worst; with turns, 77 ms and 89 ms.
 
-So whoever wants to write goes through a queue first: the bytes of a small file beside the store are its places. One enters at the
-last, moves up as places become free, and keeps the first until it holds the write lock.
+So whoever wants to write goes through a queue first: the bytes of a small file beside the store are
+its places. One enters at the last, moves up as places become free, and keeps the first until it
+holds the write lock.
 """
 
 import contextlib
@@ -14,7 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from taskforge.storage.sqlite.connection import is_busy
+from taskforge.storage.sqlite.connections import is_busy
+from taskforge.storage.sqlite.permissions import beside_mode
 
 # Not on Windows, where whoever asks at the right moment writes.
 fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
@@ -27,6 +30,7 @@ IMPATIENCE_SECONDS = 0.1
 
 class Turn:
     def __init__(self, path: Path) -> None:
+        self._store = path
         self._path = path.with_name(path.name + "-turn")
         self._file: int | None = None
 
@@ -62,12 +66,14 @@ class Turn:
             self._file = None
 
     def _take(self, place: int, count: int = 1) -> bool:
-        """Whether these places are this process's now. Where there are no such locks everyone is first, and SQLite decides."""
+        """Whether these places are this process's now. Where there are no such locks everyone is
+        first, and SQLite decides."""
         if fcntl is None:
             return True
         try:
             if self._file is None:
-                self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+                how = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+                self._file = os.open(self._path, how, beside_mode(self._store))
             fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, count, place)
         except (BlockingIOError, PermissionError):
             return self._file is None

@@ -1,8 +1,9 @@
 """Whether the file that is open is still the one that its path leads to.
 
-Whoever removes or replaces a file that is in use gets no error, and neither does who writes on into it: everything seems to be
-written, and is gone when the last one closes it. So before a group of calls that waited for the disk is acknowledged the two are
-compared (1 to 6 µs); and now and then for those that need not last, and for the log and its index beside the file.
+Whoever removes or replaces a file that is in use gets no error, and neither does who writes on into
+it: everything seems to be written, and is gone when the last one closes it. So before a group of
+calls that waited for the disk is acknowledged the two are compared (1 to 6 µs); and now and then
+for those that need not last, and for the log and its index beside the file.
 """
 
 import os
@@ -13,8 +14,14 @@ from pathlib import Path
 from taskforge.domain.errors import StoreUnavailable
 
 Identity = tuple[int, int]
-GONE = "its file was removed or moved away while it was in use; put it back, or restore a backup: no new one is made in its place"
-REPLACED = "its file was replaced by another while it was in use, and nothing more can be written to the old one"
+GONE = (
+    "its file was removed or moved away while it was in use; put it back, or restore a backup: "
+    "no new one is made in its place"
+)
+REPLACED = (
+    "its file was replaced by another while it was in use, and nothing more can be written "
+    "to the old one"
+)
 BESIDE = ("-wal", "-shm")
 NOW_AND_THEN_SECONDS = 0.1
 
@@ -34,7 +41,8 @@ class Whereabouts:
     __slots__ = ("_all_by", "_beside", "_path", "file")
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
-        self._path = str(path.absolute())  # not what it leads to: a link may be made to lead elsewhere
+        # not what it leads to: a link may be made to lead elsewhere
+        self._path = str(path.absolute())
         self.file = identity(self._path)
         if self.file is None:
             raise StoreUnavailable(GONE)

@@ -8,9 +8,9 @@ from taskforge.domain import trail
 from taskforge.domain.audit import Note
 from taskforge.domain.errors import Conflict, NotFound
 from taskforge.domain.ids import uuid_from_bytes
-from taskforge.domain.marks import check_same
 from taskforge.domain.outcome import OFFERED_AT_ONCE
 from taskforge.domain.query import WorkerTotals
+from taskforge.domain.versions import check_same
 from taskforge.domain.worker import (
     MOST_EARLIER,
     Earlier,
@@ -21,45 +21,66 @@ from taskforge.domain.worker import (
     Sample,
     Worker,
     WorkerChange,
-    check_may_register,
     check_name_is_free,
     check_worker,
     name_beside,
     worker_topic,
 )
-from taskforge.storage.sqlite import codec, gaps, ledger
+from taskforge.storage.sqlite import bookkeeping, codec, silences
+from taskforge.storage.sqlite.catalog_cache import sql
 from taskforge.storage.sqlite.codec import span
-from taskforge.storage.sqlite.keeper import sql
 from taskforge.storage.sqlite.transaction import Transaction
 
 _HELD = """
-select lease_until, healthy, lease_seconds, heartbeat_at from workers where incarnation = ? and left_at is null
+select lease_until, healthy, lease_seconds, heartbeat_at, project from workers
+where incarnation = ? and left_at is null
 """
 DAY_SECONDS = 86_400.0
 
 
-def register(transaction: Transaction, project: int, worker: NewWorker, lease_seconds: float) -> Registered:
+def register(
+    transaction: Transaction, project: int, worker: NewWorker, lease_seconds: float
+) -> Registered:
     check_worker(worker)
-    gaps.begin(transaction)
+    silences.begin(transaction)
     identity, incarnation = _begin_life(transaction, project, worker, lease_seconds)
     types = None if worker.types is None else codec.json(worker.types)
-    offered = transaction.execute(sql("unpark"), (transaction.now, project, types, OFFERED_AT_ONCE)).rowcount
+    offered = transaction.execute(
+        sql("unpark"), (transaction.now, project, types, OFFERED_AT_ONCE)
+    ).rowcount
     if offered == OFFERED_AT_ONCE:
-        transaction.execute("update workers set is_new = 1 where incarnation = ?", (incarnation.bytes,))
+        transaction.execute(
+            "update workers set is_new = 1 where incarnation = ?", (incarnation.bytes,)
+        )
     since = transaction.steady - span(DAY_SECONDS)
-    rows = transaction.execute(sql("earlier"), (project, worker.machine, incarnation.bytes, since, MOST_EARLIER))
-    return Registered(identity, incarnation, tuple(Earlier(uuid_from_bytes(key), pid, started) for key, pid, started in rows))
+    rows = transaction.execute(
+        sql("earlier"), (project, worker.machine, incarnation.bytes, since, MOST_EARLIER)
+    )
+    return Registered(
+        identity,
+        incarnation,
+        tuple(Earlier(uuid_from_bytes(key), pid, started) for key, pid, started in rows),
+    )
 
 
 def _begin_life(
-    transaction: Transaction, project: int, worker: NewWorker, lease_seconds: float, wish: int | None = None
+    transaction: Transaction,
+    project: int,
+    worker: NewWorker,
+    lease_seconds: float,
+    wish: int | None = None,
 ) -> tuple[UUID, UUID]:
     """Its identity and its incarnation. `wish`: how many slots an operator wants it to have."""
-    if transaction.execute("select 1 from projects where number = ?", (project,)).fetchone() is None:
+    if (
+        transaction.execute("select 1 from projects where number = ?", (project,)).fetchone()
+        is None
+    ):
         raise NotFound("project", str(project))
     before = transaction.execute(sql("worker_named"), (project, worker.name)).fetchone()
     incarnation, now = transaction.mint(), transaction.now
-    key, name, wished, drains = (transaction.mint().bytes, worker.name, None, 0) if before is None else before
+    key, name, wished, drains = (
+        (transaction.mint().bytes, worker.name, None, 0) if before is None else before
+    )
     identity = uuid_from_bytes(key)
     if any(bearer[1] == name for bearer in _bearers(transaction, project, name, identity)):
         name = name_beside(worker.name, incarnation)
@@ -89,7 +110,7 @@ def _begin_life(
             worker.pid_started,
         ),
     )
-    ledger.announce(transaction, project, "worker.registered", worker=identity)
+    bookkeeping.announce(transaction, project, "worker.registered", worker=identity)
     return identity, incarnation
 
 
@@ -97,35 +118,47 @@ def offer_parked(transaction: Transaction, limit: int) -> int:
     """What registrations have left to do: one offers the first few jobs only."""
     offered = 0
     statement = "select incarnation, project, types from workers where is_new and lease_until > ?"
-    for incarnation, project, types in transaction.execute(statement, (transaction.steady,)).fetchall():
+    for incarnation, project, types in transaction.execute(
+        statement, (transaction.steady,)
+    ).fetchall():
         left = limit - offered
         if left <= 0:
             break
         found = transaction.execute(sql("unpark"), (transaction.now, project, types, left)).rowcount
         if found < left:
-            transaction.execute("update workers set is_new = 0 where incarnation = ?", (incarnation,))
+            transaction.execute(
+                "update workers set is_new = 0 where incarnation = ?", (incarnation,)
+            )
         offered += found
     return offered
 
 
-def renew(transaction: Transaction, asked_at: int, incarnation: UUID, lease_seconds: float, sample: Sample) -> Renewed:
-    """Whoever asked in time was in time, however long the file was busy; what was taken away meanwhile is refused by its fence."""
+def renew(
+    transaction: Transaction, asked_at: int, incarnation: UUID, lease_seconds: float, sample: Sample
+) -> Renewed:
+    """Whoever asked in time was in time, however long the file was busy; what was taken away
+    meanwhile is refused by its fence."""
     now, key = transaction.now, incarnation.bytes
     row = transaction.execute(_HELD, (key,)).fetchone()
     heard = None if row is None or row[3] is None else row[0] - span(row[2])
-    if row is not None and (row[0] <= asked_at or gaps.is_silent(transaction, heard)):
-        gaps.bridge(transaction, incarnation)  # perhaps nobody could renew
+    if row is not None and (row[0] <= asked_at or silences.is_silent(transaction, heard)):
+        silences.bridge(transaction, incarnation)  # perhaps nobody could renew
         row = transaction.execute(_HELD, (key,)).fetchone()
     if row is None or row[0] <= asked_at:
-        raise transaction.keeper.lost(incarnation)
-    until, state = transaction.steady + span(lease_seconds), (sample.cpu_percent, sample.memory_bytes, sample.healthy)
+        raise transaction.catalog_cache.lost(incarnation)
+    until, state = (
+        transaction.steady + span(lease_seconds),
+        (sample.cpu_percent, sample.memory_bytes, sample.healthy),
+    )
     blocking = None if sample.blocking is None else sample.blocking.bytes
     values = (until, now, *state, key, sample.stopping, sample.stuck_slots, blocking, lease_seconds)
     drains, slots = transaction.execute(sql("renew"), values).fetchone()
     if bool(row[1]) != sample.healthy:
-        transaction.keeper.raise_version()
+        transaction.catalog_cache.raise_version(row[4])
     statement = "select fence, cancel_reason from running where worker = ? and cancel_requested"
-    asked = {uuid_from_bytes(fence): reason for fence, reason in transaction.execute(statement, (key,))}
+    asked = {
+        uuid_from_bytes(fence): reason for fence, reason in transaction.execute(statement, (key,))
+    }
     reasons = {fence: reason for fence, reason in asked.items() if reason}
     return Renewed(bool(drains), tuple(asked), slots, reasons)
 
@@ -139,23 +172,31 @@ def deregister(
     died: bool,
     projects: Sequence[int] | None,
 ) -> None:
-    statement = "select project, name, id from workers where incarnation = ?"
-    known = [(project, name, uuid_from_bytes(key)) for project, name, key in transaction.execute(statement, (incarnation.bytes,))]
+    known = [
+        (project, name, uuid_from_bytes(key))
+        for project, name, key in transaction.execute(sql("worker_of"), (incarnation.bytes,))
+    ]
     if expected_mark is not None:
         for project, name, identity in known:
-            check_same(f"worker {name!r}", expected_mark, _latest(transaction, project, identity).mark)
+            check_same(
+                f"worker {name!r}", expected_mark, _latest(transaction, project, identity).mark
+            )
     busy = transaction.execute(sql("running_of"), (incarnation.bytes,)).fetchone()[0]
     if busy and not died:
-        raise Conflict(f"worker incarnation {incarnation} still runs {busy} jobs; drain it first")
+        raise Conflict(
+            f"worker incarnation {incarnation} still runs {busy} jobs; hand them back first"
+        )
     within = None if projects is None else codec.json(list(projects))
     values = (transaction.now, incarnation.bytes, died, within, transaction.steady)
     for left, identity in transaction.execute(sql("deregister"), values).fetchall():
-        ledger.announce(transaction, left, "worker.left", worker=uuid_from_bytes(identity))
+        bookkeeping.announce(transaction, left, "worker.left", worker=uuid_from_bytes(identity))
     if note is not None:
-        ledger.enter(transaction, [trail.worker_left(note, *one) for one in known])
+        bookkeeping.enter(transaction, [trail.worker_left(note, *one) for one in known])
 
 
-def update_worker(transaction: Transaction, project: int, change: WorkerChange, note: Note | None) -> Worker:
+def change_worker(
+    transaction: Transaction, project: int, change: WorkerChange, note: Note | None
+) -> Worker:
     if isinstance(change, RegisterWorker):
         return _register_ahead(transaction, project, change, note)
     check_worker(change)
@@ -175,45 +216,61 @@ def update_worker(transaction: Transaction, project: int, change: WorkerChange, 
         change.as_started,
     )
     transaction.execute(sql("update_worker"), values)
-    transaction.keeper.raise_version()
+    transaction.catalog_cache.raise_version(project)
     transaction.wakes = True  # a worker that no longer drains may find jobs
     after = _latest(transaction, project, change.worker)
-    ledger.announce(transaction, project, worker_topic(before, after), worker=after.id)
+    bookkeeping.announce(transaction, project, worker_topic(before, after), worker=after.id)
     if note is not None:
-        ledger.enter(transaction, [trail.worker_changed(note, before, after)])
+        bookkeeping.enter(transaction, [trail.worker_changed(note, before, after)])
     return after
 
 
-def _register_ahead(transaction: Transaction, project: int, change: RegisterWorker, note: Note | None) -> Worker:
+def _register_ahead(
+    transaction: Transaction, project: int, change: RegisterWorker, note: Note | None
+) -> Worker:
     check_worker(worker := change.presented())
-    known = list_workers(transaction.connection, [project], transaction.now, transaction.steady)
-    check_may_register(worker.name, known, codec.moment(transaction.now))
+    rows = transaction.execute(
+        sql("bearer_ahead"), (project, worker.name, transaction.steady)
+    ).fetchall()
+    check_name_is_free(
+        worker.name, [(uuid_from_bytes(key), shown, given) for key, shown, given in rows]
+    )
     identity, _ = _begin_life(transaction, project, worker, 0.0, change.max_concurrent_jobs)
     made = _latest(transaction, project, identity)
     if note is not None:
-        ledger.enter(transaction, [trail.worker_changed(note, None, made)])
+        bookkeeping.enter(transaction, [trail.worker_changed(note, None, made)])
     return made
 
 
-def _bearers(transaction: Transaction, project: int, name: str, but: UUID) -> list[tuple[UUID, str, str]]:
-    rows = transaction.execute(sql("bearer"), (project, name, but.bytes, transaction.steady)).fetchall()
+def _bearers(
+    transaction: Transaction, project: int, name: str, but: UUID
+) -> list[tuple[UUID, str, str]]:
+    rows = transaction.execute(
+        sql("bearer"), (project, name, but.bytes, transaction.steady)
+    ).fetchall()
     return [(uuid_from_bytes(key), shown, given) for key, shown, given in rows]
 
 
 def _latest(transaction: Transaction, project: int, identity: UUID) -> Worker:
-    found = list_workers(transaction.connection, [project], transaction.now, transaction.steady)
-    for worker in reversed(found):
-        if worker.id == identity:
-            return worker
-    raise NotFound("worker", str(identity))
+    cursor = transaction.connection.cursor()
+    cursor.row_factory = sqlite3.Row
+    row = cursor.execute(sql("latest_worker"), (project, identity.bytes)).fetchone()
+    if row is None:
+        raise NotFound("worker", str(identity))
+    return codec.worker(row, transaction.now, transaction.steady)
 
 
 def totals(connection: sqlite3.Connection, projects: Sequence[int]) -> list[WorkerTotals]:
     rows = connection.execute(sql("worker_totals"), (codec.json(list(projects)),)).fetchall()
-    return [WorkerTotals(uuid_from_bytes(worker), completed, failed) for worker, completed, failed in rows]
+    return [
+        WorkerTotals(uuid_from_bytes(worker), completed, failed)
+        for worker, completed, failed in rows
+    ]
 
 
-def list_workers(connection: sqlite3.Connection, projects: Sequence[int], now: int, steady: int) -> list[Worker]:
+def list_workers(
+    connection: sqlite3.Connection, projects: Sequence[int], now: int, steady: int
+) -> list[Worker]:
     cursor = connection.cursor()
     cursor.row_factory = sqlite3.Row
     rows = cursor.execute(sql("workers"), (codec.json(list(projects)), steady)).fetchall()

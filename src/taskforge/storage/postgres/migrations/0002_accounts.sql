@@ -79,12 +79,22 @@ create table taskforge.secrets (
     created_at timestamptz not null
 );
 
+-- What an organization may have in all its projects, set by the platform's owner; null is without limit.
+create table taskforge.ceilings (
+    organization int primary key references taskforge.organizations,
+    projects bigint,
+    queues bigint,
+    pending_jobs bigint,
+    workers bigint
+);
+
 create table taskforge.quotas (
     project int primary key references taskforge.projects,
     enqueue_per_minute bigint,
     pending_jobs bigint,
     workers bigint,
-    payload_bytes_per_minute bigint
+    payload_bytes_per_minute bigint,
+    schedules bigint
 );
 
 -- What was enqueued through servers in the present minute, where a quota limits it.
@@ -108,12 +118,27 @@ create table taskforge.assignments (
 );
 create index assignments_worker on taskforge.assignments (worker);
 
+-- A queue with what else decides who may take its jobs, and the version of its project's catalog as of now.
+create view taskforge.cards as
+select q.number, q.id, q.project, q.name, q.description, q.priority, q.settings::text as settings, q.is_active, q.version, q.created_at,
+    q.updated_at, q.deleted_at, q.stamp,
+    array(select a.worker from taskforge.assignments a where a.queue = q.number and a.is_active) as servants,
+    -- A scalar: as `exists` it may be hashed, over the dead letter queues of all projects.
+    coalesce((
+        select true from taskforge.queues o
+        where o.project = q.project and o.settings ->> 'dead_letter_queue_id' = q.id::text and o.settings ->> 'dead_letter_queue_id' is not null
+          and o.deleted_at is null limit 1
+    ), false) as buries,
+    (select p.catalog_version from taskforge.projects p where p.number = q.project) as catalog_version
+from taskforge.queues q;
+
 -- Append-only. Read and sealed in the order (xact, number) below the snapshot horizon: what lies there can only be added to behind.
 create table taskforge.audit (
     xact bigint not null default pg_current_xact_id()::text::bigint,
     number bigint generated always as identity,
     at timestamptz not null,
     organization int,
+    organization_number bigint, -- counts the organization's own entries: what its members see
     project int,
     actor text not null,
     action text not null,
@@ -124,8 +149,32 @@ create table taskforge.audit (
     request text,
     primary key (xact, number)
 );
-create index audit_organization on taskforge.audit (organization, number);
+create index audit_organization on taskforge.audit (organization, organization_number);
 create index audit_at on taskforge.audit using brin (at);
+
+-- Each organization's entries have numbers of their own, from a sequence of its own: a counter in a row would make every change of an
+-- organization wait for the one before. Both functions work with their owner's rights: a server's user may have none but on tables.
+create function taskforge.number_organization() returns trigger language plpgsql
+    security definer set search_path = pg_catalog as $function$
+begin
+    execute format('create sequence taskforge.audit_numbers_%s', new.number);
+    return new;
+end
+$function$;
+create trigger number_organization after insert on taskforge.organizations
+    for each row execute function taskforge.number_organization();
+create sequence taskforge.audit_numbers_1;
+
+create function taskforge.number_audit() returns trigger language plpgsql
+    security definer set search_path = pg_catalog as $function$
+begin
+    new.organization_number := nextval(to_regclass(format('taskforge.audit_numbers_%s', new.organization)));
+    return new;
+end
+$function$;
+create trigger number_audit before insert on taskforge.audit
+    for each row when (new.organization is not null and new.organization_number is null)
+    execute function taskforge.number_audit();
 
 -- Each seal covers the entries behind the seal before it, up to and with (last_xact, last_number). Its hash covers the hash of the
 -- seal before it, so that one altered, removed or slipped-in entry breaks the chain from there on.
@@ -135,42 +184,10 @@ create table taskforge.audit_seals (
     last_number bigint not null,
     entries int not null,
     digest bytea not null,
+    previous bytea not null, -- the hash of the seal before it
+    pruned_to bigint not null, -- the entries of this seal and of all before it are gone
+    key text not null, -- the id of the key that made the hash; '' is none
     hash bytea not null,
-    at timestamptz not null,
-    pruned boolean not null default false
+    handover bytea, -- where the key changes: the hash by the key before
+    at timestamptz not null
 );
-
--- The wall: a role that sees of each table only the rows of the projects it was told, whatever a statement asks for. The owner of the
--- tables is not affected, nor is anybody else who was granted rights on them. A user who may not create roles goes without.
-do $wall$
-declare
-    reader name := 'SCHEMA_reader';
-    home name := (select n.nspname from pg_class c join pg_namespace n on n.oid = c.relnamespace where c.oid = 'taskforge.jobs'::regclass);
-    -- Without inheritance: the policies would otherwise hold for the user who may take the role.
-    terms text := case when current_setting('server_version_num')::int >= 160000 then 'with inherit false, set true' else '' end;
-    -- A sub-select is computed once for each statement. The setting's name is in two parts because of the schema that is put in here.
-    seen text := $seen$project = any ((select string_to_array(current_setting('taskforge' || '.projects', true), ',')::int[])::int[])$seen$;
-    one name;
-begin
-    if not exists (select from pg_roles where rolname = reader) then
-        begin
-            execute format('create role %I nologin', reader);
-        exception when duplicate_object or unique_violation then
-            null; -- another database of this server was quicker
-        end;
-    end if;
-    execute format('grant %I to current_user %s', reader, terms);
-    execute format('grant usage on schema %I to %I', home, reader);
-    execute format('grant select on %I.catalog, %I.jobs_now to %I', home, home, reader);
-    foreach one in array array['jobs', 'ready', 'waiting', 'running', 'finished', 'executions', 'logs', 'job_tags', 'queues', 'lanes', 'workers',
-        'former_workers', 'assignments', 'tallies', 'tally_deltas', 'rollups', 'rollup_deltas', 'worker_tallies', 'outbox']
-    loop
-        execute format('grant select on %I.%I to %I', home, one, reader);
-        execute format('alter table %I.%I enable row level security', home, one);
-        execute format('create policy everyone on %I.%I using (true) with check (true)', home, one);
-        execute format('create policy wall on %I.%I as restrictive for select to %I using (%s)', home, one, reader, seen);
-    end loop;
-exception when insufficient_privilege then
-    raise notice 'no wall between projects: %', sqlerrm;
-end
-$wall$;

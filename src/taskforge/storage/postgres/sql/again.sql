@@ -1,12 +1,15 @@
--- Again: jobs that live on after a claim (retry, snooze, hand-back, skip, dead letter) leave running for ready or waiting under their next
--- fence; the execution is appended to history.
--- $1 fences · $2 epochs · $3 next fences · $4 execution statuses · $5 delays (null: back at its old turn) · $6 whether the attempt is
--- spent · $7 whether it crashed · $8 the worker that skipped it · $9 lane, $10 queue, $11 max attempts of a dead letter · $12 errors ·
--- $13 reasons · $14 seconds the handler ran · $15 bucket bounds in ms · $16 now (tests) · $17 whether only lapsed claims may move
--- $18 queues whose rate limit learns from this, if any · $19 whether its arguments fitted no handler: without a delay the incarnation that says so
--- takes it no more, with one it has waited for another for long enough
--- Returns the fences that were not moved. Whether a cancel request is why takes a new snapshot to see: one that came while this statement
--- waited for the row is not in its own.
+-- Again: jobs that live on after a claim (retry, snooze, hand-back, skip, dead letter) leave
+-- running for ready or waiting under their next fence; the execution is appended to history.
+-- $1 fences · $2 epochs · $3 next fences · $4 execution statuses · $5 delays (null: back at its old
+-- turn) · $6 whether the attempt is spent · $7 whether it crashed · $8 the worker that skipped it ·
+-- $9 lane, $10 queue, $11 max attempts of a dead letter · $12 errors ·
+-- $13 reasons · $14 seconds the handler ran · $15 bucket bounds in ms · $16 now (tests) · $17
+-- whether only lapsed claims may move
+-- $18 whether its arguments fitted no handler: without a delay the incarnation that says so takes it no more, with one it has waited
+-- for another for long enough
+-- Returns the fences that were not moved, and without one each lane that holds jobs again and
+-- whether limits have room now. Whether a cancel request is why takes a new snapshot to
+-- see: one that came while this statement waited for the row is not in its own.
 with clock as materialized (
     select coalesce($16::timestamptz, statement_timestamp()) as now
 ),
@@ -23,13 +26,13 @@ paired as materialized (
         i.queue as new_queue, i.max_attempts as new_max_attempts, i.error, i.reason, i.ran, i.misfit
     from gone g
     full join unnest($1::uuid[], $2::int[], $3::uuid[], $4::smallint[], $5::float8[], $6::bool[], $7::bool[], $8::uuid[], $9::int[],
-        $10::int[], $11::int[], $12::text[], $13::text[], $14::float8[], $19::bool[])
+        $10::int[], $11::int[], $12::text[], $13::text[], $14::float8[], $18::bool[])
         as i (fence, epoch, next, status, delay, spent, crashed, skipper, lane, queue, max_attempts, error, reason, ran, misfit)
         on i.fence = g.fence
 ),
 moved as materialized (
     select p.fence, p.job, p.project, p.worker, p.attempt, p.claimed_at, p.epoch, p.next, p.status, p.delay, p.error, p.reason, c.now,
-        p.queue as old_queue, p.lane as old_lane, coalesce(p.new_lane, p.lane) as lane, p.new_queue,
+        p.queue as old_queue, p.lane as old_lane, p.gate, coalesce(p.new_lane, p.lane) as lane, p.new_queue,
         case when p.new_lane is not null then 0 when p.spent then p.attempt else p.attempt - 1 end as spent,
         coalesce(p.new_max_attempts, p.max_attempts) as max_attempts,
         case when p.new_lane is not null then 0 when p.crashed then p.crashes + 1 else p.crashes end as crashes,
@@ -37,7 +40,8 @@ moved as materialized (
         case when p.new_queue is null then coalesce(p.misfit_at, case when p.misfit then c.now end) end as misfit_at,
         case
             when p.new_queue is not null or (p.misfit and p.delay is not null) then null
-            -- The next incarnation may have another handler. Those that are gone are forgotten: their number is bounded.
+            -- The next incarnation may have another handler. Those that are gone are forgotten:
+            -- their number is bounded.
             when p.misfit then array(
                 select s.id from unnest(p.skipped) as s (id)
                 where not exists (select from taskforge.workers w where w.incarnation = s.id and w.lease_until <= c.now)) || p.skipper
@@ -84,9 +88,16 @@ rollup as (
 ),
 news as (
     insert into taskforge.gate_deltas (queue, good, bad)
-    select old_queue, 0, count(*) from moved where $18::int[] is not null and old_queue = any ($18::int[]) and status <> 5 group by old_queue
+    select old_queue, 0, count(*) from moved
+    where gate is not null and status <> 5 and exists (select from taskforge.gates g where g.queue = moved.gate and g.learns)
+    group by old_queue
 ),
 freed as (
     delete from taskforge.keys where scope = 0 and job = any (array(select job from moved where keyed and new_queue is not null))
 )
-select asked as fence from paired where fence is null
+select asked as fence, null::int as project, null::int as lane, null::bigint as turn, false as room from paired where fence is null
+union all
+select null, project, lane, min(case when delay is null then turn else (date_part('epoch', now) * 1e6::float8)::bigint end), false
+from moved where delay is null or delay <= 0 group by project, lane
+union all
+select null, null, null, null, true where exists (select from moved where gate is not null)

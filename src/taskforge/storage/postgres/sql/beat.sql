@@ -1,7 +1,9 @@
--- News of running jobs. $1 fences · $2 seconds since the handler started · $3 progress · $4 messages · $5 now (tests) · $6 whether it is
--- the handler that was heard of, and not only its worker that says when it began
--- The first start moves the timeouts: claims wait in a worker's buffer before they run. Whoever is heard of has started, by its claim if
--- nobody said when. Returns the fences that were lost. Nothing here must outlast a power cut, so nobody waits for the disk.
+-- News of running jobs. $1 fences · $2 seconds since the handler started · $3 progress · $4
+-- messages · $5 now (tests) · $6 whether it is the handler that was heard of, and not only its
+-- worker that says when it began
+-- The first start moves the timeouts: claims wait in a worker's buffer before they run. Whoever is
+-- heard of has started, by its claim if nobody said when. Returns the fences that were lost.
+-- Nothing here must outlast a power cut, so nobody waits for the disk.
 with told as (
     update taskforge.running r set
         heartbeat_at = case when i.alive then c.now else r.heartbeat_at end,

@@ -1,10 +1,16 @@
--- Nobody looked at the store for longer than was promised: it was away, could not be written, or its clock was stepped. That silence is
--- nobody's death. Whoever ran jobs and was alive when somebody last looked gets the silence back, or a whole lease from now when it was
--- longer than half of one (a renewal may have been due just then); timeouts and heartbeats of what runs are moved by it; deadlines, which
--- are times of the world, are not. A clock that was set back: leases end a lease from now, and those that were over stay so; what was
--- registered or claimed in what is the future since then was so before the silence.
--- The row of looks is locked before (lock_look.sql). A renewal counts as a look: it is a write too, and renew.sql bridges before it.
--- $1 incarnation that asks, which may run nothing, or null · $2 now (tests) · returns how many leases go on so
+-- Nobody looked at the store for longer than was promised: it was away, could not be written, or
+-- its clock was stepped. That silence is nobody's death. Whoever ran jobs and was alive when
+-- somebody last looked gets the silence back, or a whole lease from now when it was longer than
+-- half of one (a renewal may have been due just then); timeouts and heartbeats of what runs are
+-- moved by it; deadlines, which are times of the world, are not. A clock that was set back: leases
+-- end a lease from now, and those that were over stay so; what was registered or claimed in what is
+-- the future since then was so before the silence. Time that began to run a moment ago, with a
+-- claim, a start or a heartbeat, did so after the clock was set back and is not moved. (Or it began
+-- as long before as the clock was set back by, and gets too much; workers keep time themselves.)
+-- The row of looks is locked before (lock_look.sql). A renewal counts as a look: it is a write too,
+-- and renew.sql bridges before it.
+-- $1 incarnation that asks, which may run nothing, or null · $2 now (tests) · returns how many
+-- leases go on so
 with clock as materialized (
     select coalesce($2::timestamptz, statement_timestamp()) as now
 ),
@@ -15,7 +21,8 @@ last as materialized (
     from taskforge.looks l cross join clock c
 ),
 gap as materialized (
-    select now, seen from last where abs(date_part('epoch', now - seen)) > rhythm
+    select now, seen, now < seen as is_set_back, now - make_interval(secs => 10 * rhythm) as lately
+    from last where abs(date_part('epoch', now - seen)) > rhythm
 ),
 leases as (
     update taskforge.workers w set
@@ -34,8 +41,10 @@ leases as (
 ),
 claims as (
     update taskforge.running r set
-        timeout_at = r.timeout_at + (g.now - greatest(g.seen, case when r.claimed_at <= g.now then r.claimed_at end)),
-        beat_by = r.beat_by + (g.now - greatest(g.seen, case when r.claimed_at <= g.now then r.claimed_at end))
+        timeout_at = case when g.is_set_back and r.timeout_at - make_interval(secs => r.timeout_seconds) between g.lately and g.now then r.timeout_at
+            else r.timeout_at + (g.now - greatest(g.seen, case when r.claimed_at <= g.now then r.claimed_at end)) end,
+        beat_by = case when g.is_set_back and r.beat_by - make_interval(secs => r.beat_seconds) between g.lately and g.now then r.beat_by
+            else r.beat_by + (g.now - greatest(g.seen, case when r.claimed_at <= g.now then r.claimed_at end)) end
     from gap g
 ),
 looked as (

@@ -1,6 +1,17 @@
--- Why a claim took nothing: $1 incarnation · $2 now (tests)
-select (select version from taskforge.catalog) as version,
+-- Why a claim took nothing: the version of its project's catalog, whether its lease stands, and a
+-- survey of the lanes that hold jobs, as in occupied.sql. $1 incarnation · $2 now (tests) · $3
+-- project · $4 whether to survey · $5 behind this lane · $6 most
+with recursive lane as (
+    (select r.lane, r.turn from taskforge.ready r where $4 and r.project = $3 and r.lane > $5 order by r.lane, r.turn limit 1)
+    union all
+    select n.lane, n.turn from lane l cross join lateral (
+        select r.lane, r.turn from taskforge.ready r where r.project = $3 and r.lane > l.lane order by r.lane, r.turn limit 1
+    ) n
+)
+select (select catalog_version from taskforge.projects where number = $3) as version,
     exists (
         select from taskforge.workers
         where incarnation = $1 and lease_until > coalesce($2::timestamptz, statement_timestamp())
-    ) as alive
+    ) as alive,
+    o.lanes, o.turns
+from (select array_agg(lane) as lanes, array_agg(turn) as turns from (select lane, turn from lane limit $6) l) o

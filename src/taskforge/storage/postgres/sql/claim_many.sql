@@ -1,19 +1,21 @@
 -- Which rows a claim takes from several lanes: by tier and turn over all of them.
--- Where $10 cuts a lane off short of what could be taken from it, only what sorts before the cut is taken: the order stays exact without
--- reading $4 rows of every lane. A claim of 100 jobs or more is exact by tier alone: its jobs start together, and the oldest of those that a
--- cut left behind are first in the next claim, which reads more of their lane.
+-- Where $10 cuts a lane off short of what could be taken from it, only what sorts before the cut is
+-- taken: the order stays exact without reading $4 rows of every lane. A claim of 100 jobs or more
+-- is exact by tier alone: its jobs start together, and the oldest of those that a cut left behind
+-- are first in the next claim, which reads more of their lane.
 candidate as materialized (
     select l.number, l.tier, l.most, l.gate, l.cap, r.place, r.turn
     from lane l cross join lateral (
         select ready.ctid as place, ready.turn
         from taskforge.ready
-        where ready.lane = l.number and ready.turn > l.bound and (ready.skipped is null or not ready.skipped && array[$5, $1])
+        where ready.project = $19 and ready.lane = l.number and ready.turn > l.bound and (ready.skipped is null or not ready.skipped && array[$5, $1])
           and (ready.until is null or ready.until > (select now from clock))
         order by ready.turn limit least(l.most, l.cap)
         for update skip locked
     ) r
 ),
--- A limited queue gives as many as its limit lets through; the lanes that were cut off by that are read far enough.
+-- A limited queue gives as many as its limit lets through; the lanes that were cut off by that are
+-- read far enough.
 allowed as materialized (
     select number, tier, most, cap, place, turn from candidate where cap is null
     union all

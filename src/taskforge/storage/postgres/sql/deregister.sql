@@ -1,5 +1,6 @@
 -- A worker leaves, or died: its lease ends now, or ended before. Once only.
--- $1 incarnation · $2 now (tests) · $3 whether it died · $4 projects, of one of which it is; null: of any
+-- $1 incarnation · $2 now (tests) · $3 whether it died · $4 projects, of one of which it is; null:
+-- of any
 with gone as (
     update taskforge.workers set lease_until = least(lease_until, c.now), left_at = c.now, updated_at = c.now,
         died_at = case when $3 then c.now end

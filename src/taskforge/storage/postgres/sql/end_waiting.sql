@@ -1,5 +1,7 @@
--- End a job that was not running: it leaves ready and waiting for finished, without an execution of its own.
--- $1 fence · $2 job · $3 queue · $4 project · $5 status · $6 attempt · $7 max attempts · $8 crashes · $9 error · $10 reason · $11 now (tests)
+-- End a job that was not running: it leaves ready and waiting for finished, without an execution of
+-- its own.
+-- $1 fence · $2 job · $3 queue · $4 project · $5 status · $6 attempt · $7 max attempts · $8 crashes
+-- · $9 error · $10 reason · $11 now (tests)
 with unready as (
     delete from taskforge.ready where fence = $1
 ), unwaiting as (

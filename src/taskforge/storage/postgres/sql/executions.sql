@@ -1,4 +1,5 @@
--- The executions of a job, oldest first: earlier ones, the one now running, and the last one of a finished job. $1 job · $2 projects
+-- The executions of a job, oldest first: earlier ones, the one now running, and the last one of a
+-- finished job. $1 job · $2 projects
 select x.*, coalesce(a.id, b.id) as worker_id, coalesce(a.name, b.name) as worker_name
 from (
     select e.epoch, e.attempt, e.status, e.worker, e.claimed_at, e.started_at, e.finished_at, null::timestamptz as heartbeat_at,

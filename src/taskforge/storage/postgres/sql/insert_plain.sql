@@ -1,12 +1,16 @@
--- Insert jobs that are ready at once and have nothing but type, priority and payload. The fast path for
--- jobs of several lanes.
--- $1 ids · $2 first fences · $3 lanes · $4 max attempts · $5 payloads · $6 catalog version · $7 now (tests)
+-- Insert jobs that are ready at once and have nothing but type, priority and payload. The fast path
+-- for jobs of several lanes.
+-- $1 ids · $2 first fences · $3 lanes · $4 max attempts · $5 payloads · $6 catalog versions · $7 now
+-- (tests) · $8 the projects of these versions
 -- Inserts nothing when the caller's memory of the catalog is stale.
 with given as materialized (
     select x.*
     from unnest($1::uuid[], $2::uuid[], $3::int[], $4::int[], $5::text[]) with ordinality
         as x (job, fence, lane, max_attempts, payload, position)
-    where (select version from taskforge.catalog) = $6
+    where not exists (
+        select from unnest($8::int[], $6::bigint[]) as k (project, version)
+        where k.version is distinct from (select catalog_version from taskforge.projects p where p.number = k.project)
+    )
 ),
 known as materialized (
     select g.*, l.project, l.queue, l.job_type, l.priority, nullif(l.requires, '') as requires

@@ -1,4 +1,5 @@
--- A finished job is to live again: its last execution joins the earlier ones, and it no longer counts as finished.
+-- A finished job is to live again: its last execution joins the earlier ones, and it no longer
+-- counts as finished.
 -- $1 job · $2 queue
 with gone as (
     delete from taskforge.finished where queue = $2 and job = $1 returning *

@@ -1,8 +1,9 @@
--- Log lines of a job, and its executions that ended, without what they returned, which have no number: both oldest first. One statement, one
--- snapshot: were ends read before lines, or behind them, a reader could go on behind a line of the next execution and never see the end of
--- the one before.
--- $1 job · $2 projects · $3 least level · $4 behind this epoch and $5 number · $6 last epoch · $7 limit of each · $8 first epoch whose end is
--- told · $9 statuses of ends
+-- Log lines of a job, and its executions that ended, without what they returned, which have no
+-- number: both oldest first. One statement, one snapshot: were ends read before lines, or behind
+-- them, a reader could go on behind a line of the next execution and never see the end of the one
+-- before.
+-- $1 job · $2 projects · $3 least level · $4 behind this epoch and $5 number · $6 last epoch · $7
+-- limit of each · $8 first epoch whose end is told · $9 statuses of ends
 (
     select epoch, number, level, message, metadata, logged_at, null::int as attempt, null::smallint as status,
         null::timestamptz as claimed_at, null::timestamptz as started_at, null::timestamptz as finished_at, null::json as error, null as reason

@@ -1,4 +1,5 @@
--- Waiting and ready jobs whose start-by time or deadline has passed, and whether it was the deadline. $1 limit · $2 now (tests)
+-- Waiting and ready jobs whose start-by time or deadline has passed, and whether it was the
+-- deadline. $1 limit · $2 now (tests)
 select x.job, x.fence, x.project, coalesce(j.deadline <= c.now, false) as deadline
 from (select coalesce($2::timestamptz, statement_timestamp()) as now) c
 cross join lateral (

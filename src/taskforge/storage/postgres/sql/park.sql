@@ -1,4 +1,5 @@
--- Jobs whose arguments fit no worker that is there go out of the way of claims, unless they were given another chance meanwhile. $1 fences · $2 for how many seconds · $3 now (tests)
+-- Jobs whose arguments fit no worker that is there go out of the way of claims, unless they were
+-- given another chance meanwhile. $1 fences · $2 for how many seconds · $3 now (tests)
 with gone as (
     delete from taskforge.ready where fence = any ($1::uuid[]) and skipped is not null and misfit_at is not null returning *
 )

@@ -1,6 +1,7 @@
 -- Place a job: waiting if its time lies ahead, else ready.
--- $1 fence · $2 job · $3 project · $4 lane · $5 attempt · $6 max attempts · $7 crashes · $8 keyed · $9 due (instant) · $10 due (seconds from
--- now) · $11 turn to keep · $12 until · $13 now (tests) · $14 whether it goes on waiting in any case · returns whether it waits
+-- $1 fence · $2 job · $3 project · $4 lane · $5 attempt · $6 max attempts · $7 crashes · $8 keyed ·
+-- $9 due (instant) · $10 due (seconds from now) · $11 turn to keep · $12 until · $13 now (tests) ·
+-- $14 whether it goes on waiting in any case · returns whether it waits
 with clock as materialized (
     select now, coalesce($9::timestamptz, now + make_interval(secs => $10)) as due
     from (select coalesce($13::timestamptz, statement_timestamp()) as now) c

@@ -1,4 +1,5 @@
--- What has no partition to go with: keys whose time is over, events and worker incarnations nobody asks for any more.
+-- What has no partition to go with: keys whose time is over, events and worker incarnations nobody
+-- asks for any more.
 -- $1 limit · $2 now (tests) · $3 for how long after the end of a worker's life history may name it
 with clock as materialized (
     select coalesce($2::timestamptz, statement_timestamp()) as now
@@ -12,11 +13,12 @@ with clock as materialized (
         where o.at < (select now from clock) - interval '1 day'))
     returning xact, number
 ), horizon as (
-    update taskforge.catalog c set pruned_xact = e.xact, pruned_event = e.number
+    update taskforge.horizons c set pruned_xact = e.xact, pruned_event = e.number
     from (select xact, number from events order by xact desc, number desc limit 1) e
     where (e.xact, e.number) > (c.pruned_xact, c.pruned_event)
 ), lives as (
-    -- The newest life of a worker that is assigned to a queue stays: by its name the worker becomes the same again.
+    -- The newest life of a worker that is assigned to a queue stays: by its name the worker becomes
+    -- the same again.
     delete from taskforge.workers w using clock c
     where w.lease_until < c.now - interval '7 days' and not exists (select from taskforge.running r where r.worker = w.incarnation)
       and not exists (select from taskforge.rollup_deltas d where d.worker = w.incarnation)

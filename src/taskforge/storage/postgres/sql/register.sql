@@ -1,9 +1,13 @@
--- A new life of a worker: of the one that was last started under this name, whose shown name and wishes it keeps, or of a new one. A name
--- that another worker of the project bears by now, because it was renamed, is not taken from it.
--- $1 incarnation · $2 worker id if the name is new · $3 project · $4 name · $5 type · $6 role · $7 capabilities · $8 queues · $9 types ·
--- $10 max concurrent jobs · $11 version · $12 host · $13 pid · $14 lease seconds · $15 now (tests) · $16 the name if it is another's ·
+-- A new life of a worker: of the one that was last started under this name, whose shown name and
+-- wishes it keeps, or of a new one. A name that another worker of the project bears by now, because
+-- it was renamed, is not taken from it.
+-- $1 incarnation · $2 worker id if the name is new · $3 project · $4 name · $5 type · $6 role · $7
+-- capabilities · $8 queues · $9 types ·
+-- $10 max concurrent jobs · $11 version · $12 host · $13 pid · $14 lease seconds · $15 now (tests)
+-- · $16 the name if it is another's ·
 -- $17 machine · $18 when the process began · $19 slots that an operator wishes, or null: as before
--- Whoever calls this holds lock_name.sql, so that nobody else begins a life under this name meanwhile.
+-- Whoever calls this holds lock_name.sql, so that nobody else begins a life under this name
+-- meanwhile.
 with clock as (
     select coalesce($15::timestamptz, statement_timestamp()) as now
 ),

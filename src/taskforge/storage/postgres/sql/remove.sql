@@ -1,6 +1,8 @@
--- Remove every trace of finished jobs. $1 jobs · $2 the queues they are in · $3 only those that finished before this, and without
--- idempotency keys whose time is not over (null: all of them, with their keys) · $4 now (tests)
--- Everything else follows from what was deleted from finished: a job that was retried since it was chosen keeps all it has.
+-- Remove every trace of finished jobs. $1 jobs · $2 the queues they are in · $3 only those that
+-- finished before this, and without idempotency keys whose time is not over (null: all of them,
+-- with their keys) · $4 now (tests)
+-- Everything else follows from what was deleted from finished: a job that was retried since it was
+-- chosen keeps all it has.
 with unfinished as (
     delete from taskforge.finished
     where queue = any ($2::int[]) and job = any ($1::uuid[]) and ($3::timestamptz is null or finished_at < $3)

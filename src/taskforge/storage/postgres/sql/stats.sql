@@ -1,7 +1,8 @@
--- Counts of each live queue: places are counted, finished jobs come from tallies, whose cost does not grow with history.
+-- Counts of each live queue: places are counted, finished jobs come from tallies, whose cost does
+-- not grow with history.
 -- $1 projects
 with lane as materialized (
-    select number, queue from taskforge.lanes where project = any ($1::int[])
+    select number, project, queue from taskforge.lanes where project = any ($1::int[])
 )
 select q.id, q.name, q.is_active, coalesce(r.count, 0) as pending, r.turn, coalesce(w.count, 0) as scheduled,
     coalesce(x.count, 0) as processing, coalesce(t.succeeded, 0) as succeeded, coalesce(t.failed, 0) as failed,
@@ -10,7 +11,7 @@ from taskforge.queues q
 left join (
     select l.queue, sum(c.count)::bigint as count, min(c.turn) as turn
     from lane l cross join lateral (
-        select count(*) as count, min(turn) as turn from taskforge.ready where ready.lane = l.number
+        select count(*) as count, min(turn) as turn from taskforge.ready where ready.project = l.project and ready.lane = l.number
     ) c group by 1
 ) r on r.queue = q.number
 left join (

@@ -1,6 +1,7 @@
--- Some worker is new: what waits for one whose handler its arguments fit is offered to it, slice by slice, and then it is new no more. Rows
--- that another slice holds are on their way.
--- $1 limit · $2 now (tests) · $3 incarnation; null: any that is new · returns how many were offered, and nothing when nobody is new
+-- Some worker is new: what waits for one whose handler its arguments fit is offered to it, slice by
+-- slice, and then it is new no more. Rows that another slice holds are on their way.
+-- $1 limit · $2 now (tests) · $3 incarnation; null: any that is new · returns how many were
+-- offered, and nothing when nobody is new
 with clock as materialized (
     select coalesce($2::timestamptz, statement_timestamp()) as now
 ),

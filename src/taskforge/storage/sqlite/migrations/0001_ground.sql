@@ -16,18 +16,20 @@ create table projects (
     name text not null,
     created_at integer not null,
     version integer not null default 1,
+    -- Rises with every change to the project's queues, assignments or workers, so that a process can keep them in memory and each claim and
+    -- insert proves with one row read that what it remembers is still so.
+    catalog_version integer not null default 1,
+    most_lanes integer, -- how many it may have; null: as many as any
     unique (organization, name)
 ) strict;
 
--- One row. Its version rises with every change to queues, lanes or what workers may take, so that a process can keep them in memory
--- and each claim and insert proves with one row read that what it remembers is still so.
-create table catalog (
+-- One row: up to where things are no longer kept.
+create table horizons (
     one integer primary key default 1 check (one = 1),
-    version integer not null,
     pruned_before integer, -- ids older than this may have been pruned
     pruned_event integer not null default 0 -- the last event that is no longer kept
 ) strict;
-insert into catalog (version) values (1);
+insert into horizons default values;
 
 -- When somebody last looked for lapsed claims, by the clock that leases go by and by the wall's. A longer silence than this rhythm means
 -- that nobody could look; null: nobody promised to look again.
@@ -58,11 +60,17 @@ create table queues (
     version integer not null default 1,
     created_at integer not null,
     updated_at integer not null,
-    deleted_at integer
+    deleted_at integer,
+    stamp integer not null -- the catalog version of its project at which it, or what belongs to it, last changed
 ) strict;
 create unique index queues_name on queues (project, name) where deleted_at is null;
+create index queues_stamp on queues (project, stamp);
+create index queues_deleted on queues (number) where deleted_at is not null;
+create index queues_dead_letters on queues (project, json_extract(settings, '$.dead_letter_queue_id'))
+    where json_extract(settings, '$.dead_letter_queue_id') is not null and deleted_at is null;
 
--- What a worker can or cannot run, interned: claims merge the lanes a worker may take and never look at the others.
+-- What a worker can or cannot run, interned: claims merge the lanes that hold jobs and that a worker may take, and never look at the others.
+-- A lane never changes, so nobody need hear of a new one: whoever meets its number looks it up.
 create table lanes (
     number integer primary key autoincrement,
     project integer not null,
@@ -72,6 +80,7 @@ create table lanes (
     requires text not null default '',
     unique (queue, job_type, priority, requires)
 ) strict;
+create index lanes_project on lanes (project);
 
 -- Limiter state, one row for each queue that has a rate limit.
 create table gates (
@@ -107,7 +116,7 @@ create table jobs (
     unique_key text,
     idempotency_key text,
     fairness_key text,
-    trace text,
+    extras text, -- fields that no statement goes by, those that are set, as JSON
     origin_queue integer,
     edited_at integer, -- when an operator last changed these facts
     buried_reason text, -- why it became a dead letter, and the error it did so with
@@ -119,14 +128,15 @@ create index jobs_queue on jobs (queue, id);
 -- The places. A job is in exactly one of ready, waiting, running, finished. A fence is the job's id with an epoch in its last 24 bits;
 -- in ready and waiting it is the one the next claim will have. The job's id follows from the fence and takes no room.
 
--- Kept in the order claims take it: a claim reads, copies and deletes one range of one tree. Keyed by fence, with the lane as the
+-- Kept in the order claims take it: a claim finds the lanes of its project that hold jobs by skipping from one to the next, and reads,
+-- copies and deletes one range of one tree. Keyed by fence, with the lane as the
 -- index, it takes jobs by lists of fences instead: 63k against 81k claimed and finished jobs a second.
 create table ready (
+    project integer not null,
     lane integer not null,
     turn integer not null, -- microseconds at which it became ready: its place in the lane
     fence blob not null,
     job blob generated always as (cast(substr(fence, 1, 13) || x'000000' as blob)) virtual,
-    project integer not null,
     attempt integer not null, -- attempts spent so far
     max_attempts integer not null,
     crashes integer not null,
@@ -134,7 +144,7 @@ create table ready (
     until integer, -- start by, or fail
     misfit_at integer, -- when its arguments first fitted no handler
     skipped text, -- ids, in hexadecimal, of workers that would not take it, and of incarnations whose handlers its arguments do not fit
-    primary key (lane, turn, fence)
+    primary key (project, lane, turn, fence)
 ) strict, without rowid;
 create unique index ready_fence on ready (fence);
 create index ready_until on ready (until) where until is not null;
@@ -380,7 +390,8 @@ create table outbox (
     queue integer,
     worker blob, -- the identity
     at integer not null,
-    jobs blob not null -- their ids, one behind the other
+    jobs blob not null default x'', -- their ids, one behind the other
+    details text -- as JSON: of nodes, leaders and schedules
 ) strict;
 
 insert into organizations (number, id, name, created_at)

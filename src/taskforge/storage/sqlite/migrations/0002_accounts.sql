@@ -79,12 +79,22 @@ create table secrets (
     created_at integer not null
 ) strict;
 
+-- What an organization may have in all its projects, set by the platform's owner; null is without limit.
+create table ceilings (
+    organization integer primary key references organizations,
+    projects integer,
+    queues integer,
+    pending_jobs integer,
+    workers integer
+) strict;
+
 create table quotas (
     project integer primary key references projects,
     enqueue_per_minute integer,
     pending_jobs integer,
     workers integer,
-    payload_bytes_per_minute integer
+    payload_bytes_per_minute integer,
+    schedules integer
 ) strict;
 
 -- What was enqueued through servers in the present minute, where a quota limits it.
@@ -108,12 +118,29 @@ create table assignments (
 ) strict;
 create index assignments_worker on assignments (worker);
 
+-- A queue with what else decides who may take its jobs: the workers assigned to it, one behind the other, and whether others send their dead
+-- letters there.
+create view cards as
+select q.number, q.id, q.project, q.name, q.description, q.priority, q.settings, q.is_active, q.version, q.created_at, q.updated_at,
+    q.deleted_at, q.stamp,
+    (select group_concat(hex(a.worker), '') from assignments a where a.queue = q.number and a.is_active) as servants,
+    exists (
+        select 1 from queues o
+        where o.project = q.project
+          and json_extract(o.settings, '$.dead_letter_queue_id') = lower(
+            substr(hex(q.id), 1, 8) || '-' || substr(hex(q.id), 9, 4) || '-' || substr(hex(q.id), 13, 4) || '-' || substr(hex(q.id), 17, 4)
+            || '-' || substr(hex(q.id), 21))
+          and json_extract(o.settings, '$.dead_letter_queue_id') is not null and o.deleted_at is null
+    ) as buries
+from queues q;
+
 -- Append-only. Read and sealed in the order of numbers, which is that of commits.
 create table audit (
     number integer primary key autoincrement,
     xact integer not null default 0, -- the other engine's order of commits; here numbers are that
     at integer not null,
     organization integer,
+    organization_number integer, -- counts the organization's own entries: what its members see
     project integer,
     actor text not null,
     action text not null,
@@ -123,7 +150,20 @@ create table audit (
     origin text,
     request text
 ) strict;
-create index audit_organization on audit (organization, number);
+create index audit_organization on audit (organization, organization_number);
+
+-- How many entries each organization has had.
+create table audit_numbers (
+    organization integer primary key,
+    last integer not null
+) strict;
+create trigger number_audit after insert on audit
+when new.organization is not null and new.organization_number is null
+begin
+    insert into audit_numbers values (new.organization, 1) on conflict (organization) do update set last = last + 1;
+    update audit set organization_number = (select last from audit_numbers where organization = new.organization)
+    where number = new.number;
+end;
 
 -- Each seal covers the entries behind the seal before it, up to and with last_number. Its hash covers the hash of the
 -- seal before it, so that one altered, removed or slipped-in entry breaks the chain from there on.
@@ -133,7 +173,10 @@ create table audit_seals (
     last_number integer not null,
     entries integer not null,
     digest blob not null,
+    previous blob not null, -- the hash of the seal before it
+    pruned_to integer not null, -- the entries of this seal and of all before it are gone
+    key text not null, -- the id of the key that made the hash; '' is none
     hash blob not null,
-    at integer not null,
-    pruned integer not null default 0
+    handover blob, -- where the key changes: the hash by the key before
+    at integer not null
 ) strict;

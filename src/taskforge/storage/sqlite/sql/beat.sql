@@ -1,7 +1,8 @@
--- News of a running job. ?1 now · ?2 when its handler started · ?3 progress · ?4 message · ?5 whether it is the handler that was heard of, and
--- not only its worker that says when it began · ?6 fence
--- The first start moves the timeouts: claims wait in a worker's buffer before they run. Whoever is heard of has started, by its claim if
--- nobody said when.
+-- News of a running job. ?1 now · ?2 when its handler started · ?3 progress · ?4 message · ?5
+-- whether it is the handler that was heard of, and not only its worker that says when it began · ?6
+-- fence
+-- The first start moves the timeouts: claims wait in a worker's buffer before they run. Whoever is
+-- heard of has started, by its claim if nobody said when.
 update running set
     heartbeat_at = case when ?5 then ?1 else heartbeat_at end,
     beat_by = case

@@ -1,7 +1,9 @@
--- Whoever ran jobs and was alive when somebody last looked gets the silence back, or a whole lease from now when it was longer than half of
--- one. A clock that was set back (only a test's can be): leases end a lease from now, and those that were over stay so. Registrations are
--- times of the wall's clock, which may have been set back since: those in the future were before the silence.
--- ?1 when anybody was last seen · ?2 now, both by the clock that leases go by · ?3 now · ?4 incarnation that asks, or null
+-- Whoever ran jobs and was alive when somebody last looked gets the silence back, or a whole lease
+-- from now when it was longer than half of one. A clock that was set back (only a test's can be):
+-- leases end a lease from now, and those that were over stay so. Registrations are times of the
+-- wall's clock, which may have been set back since: those in the future were before the silence.
+-- ?1 when anybody was last seen · ?2 now, both by the clock that leases go by · ?3 now · ?4
+-- incarnation that asks, or null
 update workers set
     lease_until = case
         when lease_until <= ?1 then min(lease_until, ?2)

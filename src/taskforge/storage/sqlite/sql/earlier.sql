@@ -1,5 +1,7 @@
--- Incarnations from one machine that have not left and had a lease within the last day, those first whose lease is or would be over
--- first. What runs is not looked at: it may be much. ?1 project · ?2 machine · ?3 the incarnation that asks · ?4 a day ago by the clock that leases go by · ?5 limit
+-- Incarnations from one machine that have not left and had a lease within the last day, those first
+-- whose lease is or would be over first. What runs is not looked at: it may be much. ?1 project ·
+-- ?2 machine · ?3 the incarnation that asks · ?4 a day ago by the clock that leases go by · ?5
+-- limit
 select incarnation, pid, pid_started from workers
 where project = ?1 and machine = ?2 and left_at is null and machine <> '' and pid is not null and incarnation <> ?3 and lease_until > ?4
 order by lease_until limit ?5

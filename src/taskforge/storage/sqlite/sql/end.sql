@@ -1,6 +1,7 @@
 -- End: write into finished the claims that failed or were cancelled; `leave_running` follows.
 -- Of two reasons for a cancel the operator's counts.
--- ?1 fences, one behind the other · ?2 for each [queue, status, epoch, began, error, reason] · ?3 now
+-- ?1 fences, one behind the other · ?2 for each [queue, status, epoch, began, error, reason] · ?3
+-- now
 insert into finished (queue, job, project, status, epoch, attempt, max_attempts, crashes, worker, claimed_at, started_at, finished_at, progress,
     reason, message, error)
 select i.value ->> 0, r.job, r.project, i.value ->> 1, i.value ->> 2, r.attempt, r.max_attempts, r.crashes, r.worker, r.claimed_at,

@@ -1,4 +1,5 @@
--- End jobs that stand in ready; `leave_ready` follows. ?1 fences, one behind the other · ?2 for each [status, reason, error] · ?3 now
+-- End jobs that stand in ready; `leave_ready` follows. ?1 fences, one behind the other · ?2 for
+-- each [status, reason, error] · ?3 now
 insert into finished (queue, job, project, status, epoch, attempt, max_attempts, crashes, finished_at, reason, error)
 select l.queue, p.job, p.project, i.value ->> 0, 0, p.attempt, p.max_attempts, p.crashes, ?3, i.value ->> 1, i.value ->> 2
 from json_each(?2) i

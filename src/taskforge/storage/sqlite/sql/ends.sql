@@ -1,4 +1,5 @@
--- Executions of a job that ended, oldest first, without what they returned. ?1 job · ?2 projects · ?3 first and ?4 last epoch · ?5 statuses ·
+-- Executions of a job that ended, oldest first, without what they returned. ?1 job · ?2 projects ·
+-- ?3 first and ?4 last epoch · ?5 statuses ·
 -- ?6 limit
 select e.epoch, e.attempt, e.status, e.claimed_at, e.started_at, e.finished_at, e.error, e.reason
 from executions e

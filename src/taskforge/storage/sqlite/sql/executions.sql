@@ -1,4 +1,5 @@
--- The executions of a job: earlier ones and the last of a finished job by their epoch, the one now running by its fence.
+-- The executions of a job: earlier ones and the last of a finished job by their epoch, the one now
+-- running by its fence.
 -- ?1 job · ?2 its highest fence · ?3 projects
 select epoch, attempt, status, worker, claimed_at, started_at, finished_at, beat, timeout, output, error, reason,
     coalesce(a.id, b.id), coalesce(a.name, b.name)

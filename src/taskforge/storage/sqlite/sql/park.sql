@@ -1,4 +1,5 @@
--- Jobs whose arguments fit no worker that is there go out of the way of claims; `leave_ready` follows.
+-- Jobs whose arguments fit no worker that is there go out of the way of claims; `leave_ready`
+-- follows.
 -- ?1 fences, one behind the other · ?2 for each when it is due
 insert into waiting (fence, project, lane, attempt, max_attempts, crashes, keyed, due, until, misfit_at, skipped)
 select p.fence, p.project, p.lane, p.attempt, p.max_attempts, p.crashes, p.keyed, i.value, p.until, p.misfit_at, p.skipped

@@ -1,5 +1,6 @@
--- Incarnations nobody asks for any more. The newest life of a worker that is assigned to a queue stays: by its name the worker becomes the
--- same again. `add_former_worker` keeps whose lives they were. ?1 leases that ended before this · ?2 limit
+-- Incarnations nobody asks for any more. The newest life of a worker that is assigned to a queue
+-- stays: by its name the worker becomes the same again. `add_former_worker` keeps whose lives they
+-- were. ?1 leases that ended before this · ?2 limit
 delete from workers where incarnation in (
     select w.incarnation from workers w
     where w.lease_until < ?1 and w.incarnation not in (select worker from running)

@@ -1,7 +1,7 @@
--- The newest incarnation of each worker, and older ones whose lease is alive. ?1 projects · ?2 now by the clock that leases go by
-select w.*, coalesce(r.active, 0) as active
+-- The newest incarnation of each worker, and older ones whose lease is alive. ?1 projects · ?2 now
+-- by the clock that leases go by
+select w.*, (select count(*) from running r where r.worker = w.incarnation) as active
 from workers w
-left join (select worker, count(*) as active from running group by worker) r on r.worker = w.incarnation
 where w.project in (select value from json_each(?1))
   and (w.lease_until > ?2 or w.incarnation = (
         select n.incarnation from workers n

@@ -1,0 +1,295 @@
+"""Changes of jobs: one, or all that match."""
+
+import asyncio
+from typing import Annotated
+from uuid import UUID
+
+import msgspec
+from litestar import delete, patch, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath, JSONBody
+
+from taskforge.api.entry.bodies import BODY
+from taskforge.api.entry.caller import Caller
+from taskforge.api.entry.problems import responses
+from taskforge.api.routes.jobs import view_job
+from taskforge.api.routes.queues import ProjectName
+from taskforge.api.schema.bounds import ACTIONS
+from taskforge.api.schema.values import Time
+from taskforge.api.schema.views.jobs import JobView
+from taskforge.domain import rules
+from taskforge.domain.access import Permission
+from taskforge.domain.changes import (
+    CancelJob,
+    Changed,
+    DeleteJob,
+    EditJob,
+    ErasePayload,
+    JobChange,
+    RedriveJob,
+    RetryJob,
+    check_change,
+)
+from taskforge.domain.errors import Invalid, NotFound, nearest
+from taskforge.domain.job import JobStatus
+from taskforge.domain.job_request import read_moment
+from taskforge.domain.query import JobFilter, check_filter
+from taskforge.domain.queue import MAX_PAYLOAD_BYTES, named
+from taskforge.operations.jobs import Progress, change, change_where
+
+LARGE_BYTES = 256 * 1024
+
+
+class JobEdit(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Only while the job is pending or scheduled. Fields left out stay as they are."""
+
+    priority: int | None = None
+    scheduled_for: Time | None = None
+    delay_seconds: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    """Instead of scheduled_for: so long from now"""
+    queue: str | None = None
+    payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class CancelBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    reason: str = "cancelled by request"
+
+
+class RetryBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    attempts: int | None = None
+
+
+class JobChanged(msgspec.Struct, frozen=True):
+    id: UUID
+    status: JobStatus | None
+    note: str | None
+
+
+class Matching(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """Which jobs: every field narrows. An empty filter would be every job; say `"everything": true`
+    if that is meant."""
+
+    queue: str | None = None
+    status: list[JobStatus] = []
+    job_type: str | None = None
+    priority: int | None = None
+    tag: str | None = None
+    created_after: Time | None = None
+    created_before: Time | None = None
+    scheduled_after: Time | None = None
+    scheduled_before: Time | None = None
+    everything: bool = False
+
+
+class BulkChange(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    where: Matching
+    action: str
+    """cancel, retry, delete, move, redrive or erase"""
+    queue: str | None = None
+    """Where to, for move"""
+    attempts: int | None = None
+    """How many more, for retry"""
+
+
+class BulkChanged(msgspec.Struct, frozen=True):
+    changed: int
+    refused: int
+
+
+@patch(
+    "/jobs/{job_id:uuid}",
+    permission=Permission.JOB_WRITE,
+    tags=["Jobs"],
+    responses=responses(404, 409, 410, 413, 429),
+    request_max_body_size=8 * 1024 * 1024,
+)
+async def edit_job(
+    caller: NamedDependency[Caller], job_id: FromPath[UUID], data: JSONBody[JobEdit]
+) -> JobView:
+    """Change priority, time, queue or payload of a job that has not started."""
+    payload = None
+    if not isinstance(data.payload, msgspec.UnsetType):
+        payload = await _checked(bytes(data.payload))
+    at = read_moment(data, "scheduled_for", "delay_seconds")
+    verb = EditJob(priority=data.priority, at=at, queue=data.queue, payload=payload)
+    if verb == EditJob():
+        fields = ", ".join(JobEdit.__struct_fields__)
+        raise Invalid(BODY, "changes nothing", f"give one or more of {fields}")
+    await _change(caller, job_id, verb, "job.edit")
+    del verb, payload  # what is read back takes as much again
+    return await view_job(caller, job_id)
+
+
+async def _checked(payload: bytes) -> bytes:
+    """Large ones in a thread: others must not wait while they are looked through."""
+    if len(payload) < LARGE_BYTES:
+        return rules.json_document("payload", payload, most=MAX_PAYLOAD_BYTES)
+    return await asyncio.to_thread(rules.json_document, "payload", payload, most=MAX_PAYLOAD_BYTES)
+
+
+@post(
+    "/jobs/{job_id:uuid}/cancel",
+    permission=Permission.JOB_WRITE,
+    status_code=200,
+    tags=["Jobs"],
+    responses=responses(404, 409, 410),
+)
+async def cancel_job(
+    caller: NamedDependency[Caller],
+    job_id: FromPath[UUID],
+    data: JSONBody[CancelBody | None] = None,
+) -> JobChanged:
+    """Cancel a job; one that runs is asked to stop."""
+    reason = rules.text("reason", (data or CancelBody()).reason, most=500)
+    return await _change(caller, job_id, CancelJob(reason), "job.cancel")
+
+
+@post(
+    "/jobs/{job_id:uuid}/retry",
+    permission=Permission.JOB_WRITE,
+    status_code=200,
+    tags=["Jobs"],
+    responses=responses(404, 409, 410),
+)
+async def retry_job(
+    caller: NamedDependency[Caller], job_id: FromPath[UUID], data: JSONBody[RetryBody | None] = None
+) -> JobChanged:
+    """Run a failed or cancelled job again."""
+    return await _change(caller, job_id, RetryJob((data or RetryBody()).attempts), "job.retry")
+
+
+@post(
+    "/jobs/{job_id:uuid}/redrive",
+    permission=Permission.JOB_WRITE,
+    status_code=200,
+    tags=["Jobs"],
+    responses=responses(404, 409, 410),
+)
+async def redrive_job(caller: NamedDependency[Caller], job_id: FromPath[UUID]) -> JobChanged:
+    """Send a dead-lettered job back to the queue it came from."""
+    return await _change(caller, job_id, RedriveJob(), "job.redrive")
+
+
+@delete(
+    "/jobs/{job_id:uuid}/payload",
+    permission=Permission.JOB_WRITE,
+    status_code=200,
+    tags=["Jobs"],
+    responses=responses(404, 409, 410),
+)
+async def erase_payload(caller: NamedDependency[Caller], job_id: FromPath[UUID]) -> JobChanged:
+    """Erase the payload of a finished job for good."""
+    return await _change(caller, job_id, ErasePayload(), "job.erase")
+
+
+@delete(
+    "/jobs/{job_id:uuid}",
+    permission=Permission.JOB_WRITE,
+    tags=["Jobs"],
+    responses=responses(404, 409, 410),
+)
+async def delete_job(caller: NamedDependency[Caller], job_id: FromPath[UUID]) -> None:
+    """Delete a finished job with its history."""
+    await _change(caller, job_id, DeleteJob(), "job.delete")
+
+
+@post(
+    "/jobs/change",
+    permission=Permission.JOB_WRITE,
+    status_code=200,
+    tags=["Jobs"],
+    responses=responses(404, 409),
+)
+async def change_jobs(
+    caller: NamedDependency[Caller], data: JSONBody[BulkChange], project: ProjectName = None
+) -> BulkChanged:
+    """Cancel, retry, delete, move, redrive or erase every job that matches. Jobs that do not allow
+    it are counted, not changed."""
+    verb = _verb(data)
+    check_change(verb)
+    wanted = _filter(data.where)
+    projects = await caller.projects(project)
+    if isinstance(verb, EditJob):
+        queues = await caller.platform.engine.queues(projects)
+        if not named(str(verb.queue), [(one.name, one.id) for one in queues]):
+            raise NotFound(
+                "queue",
+                str(verb.queue),
+                nearest=nearest(str(verb.queue), [one.name for one in queues]),
+            )
+    body = {"where": data.where, "project": project}
+    await caller.platform.records.audit_log.add(
+        caller.note(f"jobs.{data.action}"), "jobs that match", after=body
+    )
+    last = Progress(0, 0)
+    async for progress in change_where(caller.platform.engine, projects, wanted, verb):
+        last = progress
+    return BulkChanged(last.changed, last.refused)
+
+
+def _verb(data: BulkChange) -> JobChange:
+    action = rules.choice("action", data.action, ACTIONS)
+    if data.queue is not None and action != "move":
+        raise Invalid(
+            "queue",
+            f"is where move moves jobs to; {action} does not take it",
+            "to choose jobs by queue, use where.queue",
+        )
+    if data.attempts is not None and action != "retry":
+        raise Invalid(
+            "attempts", f"is given, but {action} does not take it", "leave it out, or use retry"
+        )
+    match action:
+        case "cancel":
+            return CancelJob()
+        case "retry":
+            return RetryJob(data.attempts)
+        case "delete":
+            return DeleteJob()
+        case "move":
+            return EditJob(queue=rules.text("queue", data.queue, most=100))
+        case "redrive":
+            return RedriveJob()
+        case _:
+            return ErasePayload()
+
+
+def _filter(where: Matching) -> JobFilter:
+    wanted = JobFilter(
+        queue=where.queue,
+        statuses=tuple(where.status),
+        job_type=where.job_type,
+        priority=where.priority,
+        tag=where.tag,
+        created_after=where.created_after,
+        created_before=where.created_before,
+        scheduled_after=where.scheduled_after,
+        scheduled_before=where.scheduled_before,
+    )
+    check_filter(wanted)
+    if wanted == JobFilter() and not where.everything:
+        raise Invalid("where", "matches every job", 'narrow it, or say "everything": true')
+    return wanted
+
+
+async def _change(caller: Caller, job_id: UUID, verb: JobChange, action: str) -> JobChanged:
+    check_change(verb)
+    job = await caller.job(job_id)
+    project = await caller.platform.tenants.numbered(job.project)
+    size = len(verb.payload or b"") if isinstance(verb, EditJob) else 0
+    async with caller.platform.quotas.room(project, 0, size):
+        changed: Changed = await change(
+            caller.platform.engine, [job.project], job_id, verb, note=caller.note(action)
+        )
+    return JobChanged(changed.job, changed.status, changed.note)
+
+
+HANDLERS = [
+    edit_job,
+    cancel_job,
+    retry_job,
+    redrive_job,
+    erase_payload,
+    delete_job,
+    change_jobs,
+]

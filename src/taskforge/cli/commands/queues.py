@@ -1,0 +1,210 @@
+"""taskforge queues …"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+from cyclopts import App, Parameter
+from rich.text import Text
+
+from taskforge.cli import shapes
+from taskforge.cli.store import STORE, Store, find_queue, opened
+from taskforge.cli.ui.screen import console, styled
+from taskforge.cli.ui.terminal import emit, status, table
+from taskforge.domain.durations import span
+from taskforge.domain.errors import Invalid
+from taskforge.domain.query import QueueStats
+from taskforge.domain.queue import CreateQueue, Queue, QueueSettings, UpdateQueue
+
+app = App(name="queues", help="List, create, pause, resume and measure queues.")
+_COUNTS = ("pending", "scheduled", "processing", "succeeded", "failed", "cancelled")
+Names = Annotated[tuple[str, ...], Parameter(help="Names or ids of queues.")]
+
+
+@app.command(name="list")
+async def list_(*, store: Store = STORE) -> None:
+    """List the queues with their settings."""
+    async with opened(store) as engine:
+        queues = await engine.queues([engine.home])
+    if store.json:
+        emit({"queues": [shapes.queue(queue) for queue in queues]})
+        return
+    if not queues:
+        console().print(
+            "no queue yet; make one with `taskforge queues create NAME`", style="yellow"
+        )
+        return
+    names = {queue.id: queue.name for queue in queues}
+    rows = table(
+        "queue",
+        "state",
+        "priority",
+        "settings",
+        "description",
+        right=("priority",),
+        flexible=("description", "settings"),
+    )
+    for queue in queues:
+        rows.add_row(
+            queue.name,
+            _state(queue.is_active),
+            str(queue.priority),
+            _told(queue, names),
+            queue.description,
+        )
+    console().print(rows)
+
+
+@app.command
+async def stats(names: Names = (), /, *, store: Store = STORE) -> None:
+    """Count the jobs of all queues, or of those named, by status."""
+    async with opened(store) as engine:
+        wanted = {(await find_queue(engine, name)).id for name in names}
+        found = [
+            one for one in await engine.stats([engine.home]) if not wanted or one.queue_id in wanted
+        ]
+    if store.json:
+        emit(
+            {
+                "queues": [shapes.stats(one) for one in found],
+                "total": {name: _sum(found, name) for name in (*_COUNTS, "total")},
+            }
+        )
+        return
+    columns = (*_COUNTS, "total", "oldest pending")
+    rows = table(
+        "queue",
+        "state",
+        *columns,
+        right=columns,
+        spare=("oldest pending", "cancelled", "total", "state"),
+    )
+    for one in found:
+        rows.add_row(
+            one.queue,
+            _state(one.is_active),
+            *_counted(one),
+            f"{one.total:,}",
+            span(one.oldest_pending_seconds),
+        )
+    if len(found) > 1:
+        rows.add_section()
+        rows.add_row(
+            "total",
+            "",
+            *(f"{_sum(found, name):,}" for name in (*_COUNTS, "total")),
+            "",
+            style="bold",
+        )
+    console().print(rows)
+
+
+@app.command
+async def create(
+    name: str,
+    /,
+    *,
+    priority: Annotated[int, Parameter(help="0 to 9; higher runs first.")] = 0,
+    description: str = "",
+    dead_letter_queue: Annotated[
+        str | None, Parameter(help="Where exhausted jobs go: a queue's name or id.")
+    ] = None,
+    set_: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--set",
+            help="A setting as NAME=VALUE, such as max_concurrent_jobs=5 or rate_limit=60 (per "
+            "minute). Repeatable.",
+        ),
+    ] = (),
+    store: Store = STORE,
+) -> None:
+    """Create a queue."""
+    settings = dict(_setting(text) for text in set_)
+    async with opened(store) as engine:
+        if dead_letter_queue is not None:
+            settings["dead_letter_queue_id"] = (await find_queue(engine, dead_letter_queue)).id
+        wanted = CreateQueue(
+            name=name,
+            description=description,
+            priority=priority,
+            settings=QueueSettings.parse(settings),
+        )
+        made = await engine.change_queue(engine.home, wanted)
+    if store.json:
+        emit({"queue": shapes.queue(made)})
+    else:
+        console().print(styled("created [green]{name}[/] ({id})", name=made.name, id=made.id))
+
+
+@app.command
+async def pause(
+    names: Annotated[tuple[str, ...], Parameter(help="Names or ids of queues.", required=True)],
+    /,
+    *,
+    store: Store = STORE,
+) -> None:
+    """Start no more jobs of these queues. What runs goes on."""
+    await _switch(names, store, active=False)
+
+
+@app.command
+async def resume(
+    names: Annotated[tuple[str, ...], Parameter(help="Names or ids of queues.", required=True)],
+    /,
+    *,
+    store: Store = STORE,
+) -> None:
+    """Start jobs of these queues again."""
+    await _switch(names, store, active=True)
+
+
+async def _switch(names: Sequence[str], store: Store, *, active: bool) -> None:
+    async with opened(store) as engine:
+        # All are looked up before any is changed: a mistyped name changes nothing.
+        found = [await find_queue(engine, name) for name in names]
+        changed = [
+            await engine.change_queue(engine.home, UpdateQueue(queue=queue.id, is_active=active))
+            for queue in found
+        ]
+    if store.json:
+        emit({"queues": [shapes.queue(queue) for queue in changed]})
+        return
+    for queue in changed:
+        console().print(Text(queue.name, style="bold"), "is", _state(queue.is_active))
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    name, sign, value = text.partition("=")
+    if not sign:
+        raise Invalid("--set", f"is {text!r}", "use NAME=VALUE, such as max_concurrent_jobs=5")
+    try:
+        return name.strip(), msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        return name.strip(), value
+
+
+def _state(is_active: bool) -> Text:
+    return status("active" if is_active else "paused")
+
+
+def _told(queue: Queue, names: dict[Any, str]) -> str:
+    """Only what differs from the defaults."""
+    settings = msgspec.to_builtins(queue.settings)
+    dead = queue.settings.dead_letter_queue_id
+    if dead is not None:
+        settings.pop("dead_letter_queue_id", None)
+        settings["dead_letter_queue"] = names.get(dead, str(dead))
+    return ", ".join(f"{name}={value}" for name, value in settings.items())
+
+
+def _counted(one: QueueStats) -> list[Text]:
+    counts = [(name, getattr(one, name)) for name in _COUNTS]
+    return [
+        Text(f"{count:,}", style=status(name).style if count else "bright_black")
+        for name, count in counts
+    ]
+
+
+def _sum(found: Sequence[QueueStats], name: str) -> int:
+    return sum(getattr(one, name) for one in found)

@@ -1,0 +1,1 @@
+"""What a project, a credential or an address may use."""

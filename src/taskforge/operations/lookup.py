@@ -1,0 +1,80 @@
+"""Finds what a principal names. By id, what belongs to others is forbidden; what nobody has is not
+found."""
+
+from uuid import UUID
+
+from taskforge.domain.access import Forbidden, Principal
+from taskforge.domain.errors import Invalid, NotFound, TaskForgeError, nearest
+from taskforge.domain.job import Job
+from taskforge.domain.queue import Queue
+from taskforge.domain.schedule import Schedule
+from taskforge.domain.worker import Worker
+from taskforge.operations import schedules
+from taskforge.operations.platform import Platform
+
+
+async def find_job(platform: Platform, principal: Principal, identifier: UUID) -> Job:
+    jobs = await platform.engine.get(principal.projects, [identifier])
+    if not jobs:
+        others = await platform.tenants.others(principal)
+        elsewhere = bool(await platform.engine.get(others, [identifier]))
+        raise absence(principal, "job", identifier, elsewhere)
+    return jobs[0]
+
+
+async def find_queue(platform: Platform, principal: Principal, name: UUID | str) -> Queue:
+    """By id, or by name among those that the principal may touch. No queue is named like the id of
+    another."""
+    identifier = _parse_id(name)
+    queues = await platform.engine.queues(principal.projects)
+    matches = [queue for queue in queues if queue.id == identifier] or [
+        queue for queue in queues if queue.name == name
+    ]
+    if len(matches) > 1:
+        raise Invalid(
+            "queue", f"{name!r} is in {len(matches)} of your projects", "name it by its id"
+        )
+    if matches:
+        return matches[0]
+    if identifier is None:
+        known = [queue.name for queue in queues]
+        raise NotFound("queue", str(name), nearest=nearest(str(name), known))
+    others = await platform.engine.queues(await platform.tenants.others(principal))
+    elsewhere = any(queue.id == identifier for queue in others)
+    raise absence(principal, "queue", identifier, elsewhere)
+
+
+async def find_schedule(platform: Platform, principal: Principal, name: str) -> Schedule:
+    """By id, or by name among those that the principal may touch."""
+    identifier = _parse_id(name)
+    if identifier is None or await platform.records.schedules.find(principal.projects, name):
+        return await schedules.find_schedule(platform.records.schedules, principal.projects, name)
+    if found := await platform.records.schedules.find(principal.projects, identifier):
+        return found[0]
+    others = await platform.tenants.others(principal)
+    elsewhere = bool(await platform.records.schedules.find(others, identifier))
+    raise absence(principal, "schedule", identifier, elsewhere)
+
+
+async def find_worker(platform: Platform, principal: Principal, identifier: UUID) -> Worker:
+    """The newest life of it."""
+    for worker in reversed(await platform.engine.workers(principal.projects)):
+        if worker.id == identifier:
+            return worker
+    others = await platform.engine.workers(await platform.tenants.others(principal))
+    elsewhere = any(worker.id == identifier for worker in others)
+    raise absence(principal, "worker", identifier, elsewhere)
+
+
+def absence(principal: Principal, kind: str, identifier: UUID, elsewhere: bool) -> TaskForgeError:
+    """The error for an id that the principal has not: `elsewhere` says that others have it."""
+    if elsewhere:
+        return Forbidden(f"{kind} {identifier} is not one that {principal.label} may touch")
+    return NotFound(kind, str(identifier))
+
+
+def _parse_id(name: UUID | str) -> UUID | None:
+    try:
+        return UUID(str(name))
+    except ValueError:
+        return None

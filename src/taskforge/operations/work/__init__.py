@@ -1,0 +1,1 @@
+"""What workers ask of a server, and what follows from their outcomes."""

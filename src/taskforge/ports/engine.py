@@ -1,0 +1,38 @@
+"""The ports taken together."""
+
+from typing import Protocol, TypeGuard
+
+from taskforge.ports.catalogs import Queues, Workers
+from taskforge.ports.events import EventLog
+from taskforge.ports.examination import Examination
+from taskforge.ports.jobs import Executions, Jobs
+from taskforge.ports.lifecycle import Lifecycle, StoreLifecycle
+from taskforge.ports.records import Records
+from taskforge.ports.schedules import SlotFiring
+from taskforge.ports.upkeep import Maintenance
+from taskforge.ports.work import Leases, StoreLeases, Work
+
+
+class AnyEngine(Lifecycle, Jobs, Executions, Queues, Workers, Leases, Protocol):
+    """What a store and a server in front of one both answer."""
+
+
+class Engine(
+    AnyEngine,
+    StoreLifecycle,
+    StoreLeases,
+    Work,
+    Maintenance,
+    EventLog,
+    Records,
+    SlotFiring,
+    Examination,
+    Protocol,
+):
+    """A store that this process reaches itself."""
+
+
+def is_store(engine: AnyEngine) -> TypeGuard[Engine]:
+    """Whether this process reaches the store itself; behind a server, the server hands out the work
+    and does the upkeep."""
+    return isinstance(engine, Work)

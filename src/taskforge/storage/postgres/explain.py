@@ -1,0 +1,150 @@
+"""Says why a job is not running."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+import asyncpg
+import msgspec
+
+from taskforge.domain.errors import NotFound
+from taskforge.domain.explain import explain
+from taskforge.domain.explanation import MOST_AHEAD, Explanation, Judged, PlaceInLine, Rate
+from taskforge.domain.ids import last_fence_of
+from taskforge.domain.job import Job, JobStatus
+from taskforge.domain.queue import Queue
+from taskforge.storage.catalog import Card, Lane
+from taskforge.storage.explaining import MOST_LANES, Before, lanes_before, verdicts
+from taskforge.storage.postgres import codec
+from taskforge.storage.postgres.catalog_cache import CatalogCache
+from taskforge.storage.postgres.connections import PostgresConnections
+from taskforge.storage.postgres.gates import state_of
+from taskforge.storage.postgres.reads import PostgresReads
+
+MORE_LOOKS = 2
+
+
+class Seen(NamedTuple):
+    """What one look at a job brought."""
+
+    job: Job
+    queue: Queue
+    given: list[Judged]
+    row: asyncpg.Record | None  # in ready or waiting
+    ahead: int  # jobs of its queue that go first
+    elsewhere: int  # and of others
+    now: datetime
+
+    @property
+    def is_ready(self) -> bool:
+        return self.row is not None and self.row["turn"] is not None
+
+    @property
+    def standing(self) -> PlaceInLine:
+        """As far as one look tells."""
+        if self.row is None:
+            return PlaceInLine()
+        return PlaceInLine(
+            skipped=frozenset(self.row["skipped"] or ()),
+            misfit_at=self.row["misfit_at"],
+            misfit=self.row["misfit"],
+        )
+
+
+class PostgresExplain:
+    def __init__(
+        self,
+        connections: PostgresConnections,
+        catalog_cache: CatalogCache,
+        reads: PostgresReads,
+        heartbeat_timeout_seconds: float | None,
+    ) -> None:
+        self._connections = connections
+        self._catalog_cache = catalog_cache
+        self._reads = reads
+        self._heartbeat_timeout = heartbeat_timeout_seconds
+
+    async def explain(self, projects: Sequence[int], job: UUID) -> Explanation:
+        seen = await self._look(projects, job)
+        for _ in range(MORE_LOOKS):
+            if seen.is_ready or seen.job.status is not JobStatus.PENDING:
+                break
+            seen = await self._look(projects, job)  # it moved between one statement and the next
+        standing = (
+            await self._standing(seen, seen.row)
+            if seen.is_ready and seen.row is not None
+            else seen.standing
+        )
+        return explain(seen.job, seen.queue, seen.given, standing, seen.now)
+
+    async def _look(self, projects: Sequence[int], job: UUID) -> Seen:
+        now, ahead, elsewhere = await self._connections.now(), 0, 0
+        async with self._connections.reading(projects) as connection:
+            found = await self._reads.find_jobs(connection, list(projects), [job])
+            if not found:
+                raise NotFound("job", str(job))
+            listed = await connection.fetch(
+                self._connections.sql("workers"),
+                [found[job].project],
+                self._connections.bound_now(),
+            )
+            row = await connection.fetchrow(
+                self._connections.sql("stands"), job, last_fence_of(job)
+            )
+        card, lane = await self._place_of(found[job])
+        given = verdicts(
+            card,
+            lane,
+            [codec.worker(worker, worker["now"], self._heartbeat_timeout) for worker in listed],
+        )
+        if row is not None and row["turn"] is not None and lane is not None:
+            before = await self._lanes_before(lane, given, row["skipped"] or ())
+            place = row["turn"], row["fence"], now, MOST_AHEAD, lane.project
+            async with self._connections.reading(projects) as connection:
+                ahead = await connection.fetchval(
+                    self._connections.sql("ahead"), before.better, before.beside, *place
+                )
+                others = before.better_elsewhere, before.beside_elsewhere
+                elsewhere = await connection.fetchval(
+                    self._connections.sql("ahead"), *others, *place
+                )
+        return Seen(found[job], card.queue, given, row, ahead, elsewhere, now)
+
+    async def _place_of(self, job: Job) -> tuple[Card, Lane | None]:
+        """The queue a job stands in, deleted or not, and its lane there."""
+        await self._catalog_cache.newest(job.project)
+        [facts] = await self._connections.fetch("queue_of", job.queue_id)
+        card = (await self._catalog_cache.cards(job.project, [facts["number"]]))[facts["number"]]
+        key = (card.queue.number, job.job_type, job.priority, job.requires)
+        async with self._connections.connection() as connection:
+            return card, (await self._catalog_cache.find_lanes(connection, [key])).get(key)
+
+    async def _lanes_before(
+        self, lane: Lane, given: Sequence[Judged], skipped: Collection[UUID]
+    ) -> Before:
+        rows = await self._connections.fetch("occupied", lane.project, 0, MOST_LANES)
+        occupied = await self._catalog_cache.lanes([one["lane"] for one in rows])
+        queues = {lane.queue} | {other.queue for other in occupied.values()}
+        cards = await self._catalog_cache.cards(lane.project, queues)
+        return lanes_before(lane, occupied.values(), cards, given, skipped)
+
+    async def _standing(self, seen: Seen, row: asyncpg.Record) -> PlaceInLine:
+        settings = seen.queue.settings
+        running, rate = 0, None
+        if settings.is_gated:
+            [gate] = await self._connections.fetch(
+                "gate_now", seen.queue.number, self._connections.bound_now()
+            )
+            running = gate["running"]
+            if settings.bucket is not None:
+                rate = Rate.seen(settings.bucket, state_of(gate), gate["now"], seen.ahead)
+        return msgspec.structs.replace(
+            seen.standing,
+            ready_seconds=max(0.0, seen.now.timestamp() - row["turn"] / 1e6),
+            ahead=seen.ahead,
+            elsewhere=seen.elsewhere,
+            running=running,
+            rate=rate,
+            until=row["until"],
+        )

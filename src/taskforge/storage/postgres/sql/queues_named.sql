@@ -1,0 +1,8 @@
+-- Live queues of these projects by their name, or by their id. $1 projects · $2 name · $3 id
+select q.number, q.name from unnest($1::int[]) as p (number)
+cross join lateral (
+    select number, name from taskforge.queues
+    where queues.project = p.number and queues.name = $2 and queues.deleted_at is null limit 1
+) q
+union all
+select number, name from taskforge.queues where id = $3 and project = any ($1::int[]) and deleted_at is null

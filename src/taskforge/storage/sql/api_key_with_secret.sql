@@ -1,0 +1,5 @@
+-- The key of a secret, also one that is over. $1 hash of the secret
+select id, organization, project, kind, name, prefix, permissions, created_by, created_at,
+    expires_at, last_used_at, revoked_at, rotated_to
+from taskforge.api_keys
+where secret = $1

@@ -1,0 +1,10 @@
+-- The schedules that are due where they are more than the limit: of each project the one that is
+-- due the longest, then of each the second one, and so on. $1 now · $2 limit
+select number, id, project, name, description, timing, job, is_paused, declared_by, next_at,
+    due_at, last_slot, last_job, version, created_at, updated_at
+from taskforge.schedules where number in (
+    select number from (
+        select number, due_at, row_number() over (partition by project order by due_at) as place
+        from taskforge.schedules where due_at <= $1
+    ) as ranked order by place, due_at limit $2
+) order by due_at

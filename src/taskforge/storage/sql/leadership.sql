@@ -1,0 +1,2 @@
+-- Who leads, and since when.
+select term, node, since from taskforge.leadership

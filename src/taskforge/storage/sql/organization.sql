@@ -1,0 +1,4 @@
+-- One organization with its ceiling. $1 number
+select o.number, o.id, o.name, o.created_at, c.projects, c.queues, c.pending_jobs, c.workers
+from taskforge.organizations o left join taskforge.ceilings c on c.organization = o.number
+where o.number = $1

@@ -1,0 +1,2 @@
+-- Windows that began before this. $1 time
+delete from taskforge.throttles where since < $1

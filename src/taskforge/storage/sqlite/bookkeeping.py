@@ -1,0 +1,139 @@
+"""Keeps the books of one transaction: tallies of finished jobs, events for the outbox, rollups of
+executions, the audit log."""
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from uuid import UUID
+
+import msgspec
+
+from taskforge.domain.execution import BUCKET_BOUNDS, ExecutionStatus
+from taskforge.domain.limiter import Adaptive
+from taskforge.domain.trail import Entry
+from taskforge.storage.catalog import Lane
+from taskforge.storage.sqlite.catalog_cache import sql
+from taskforge.storage.sqlite.codec import EXECUTION_CODE, JOB_STATUSES, SECOND
+from taskforge.storage.sqlite.transaction import Transaction
+
+_MINUTE = 60 * SECOND
+_SUCCEEDED, _CANCELLED = (
+    EXECUTION_CODE[ExecutionStatus.SUCCEEDED],
+    EXECUTION_CODE[ExecutionStatus.CANCELLED],
+)
+
+
+def enter(transaction: Transaction, entries: Iterable[Entry]) -> None:
+    """Append to the audit log."""
+    transaction.executemany(
+        sql("enter"), [(transaction.now, *msgspec.structs.astuple(entry)) for entry in entries]
+    )
+
+
+def announce(
+    transaction: Transaction,
+    project: int,
+    topic: str,
+    *,
+    queue: int | None = None,
+    worker: UUID | None = None,
+) -> None:
+    """Tell readers of the outbox what came of a queue or a worker."""
+    identity = None if worker is None else worker.bytes
+    transaction.execute(sql("announce"), (project, topic, queue, identity, transaction.now))
+
+
+Run = tuple[int, bytes, int, float, float]
+"""An execution that ended: lane, incarnation, status, how long it ran and how long it had waited,
+in milliseconds."""
+
+
+class Bookkeeping:
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+        self._cache = transaction.catalog_cache
+        self._ended: dict[tuple[int, int], list[bytes]] = {}
+        self._removed: dict[tuple[int, int], int] = {}
+        self._rollups: dict[tuple[int, bytes, int, int, int], list[float]] = {}
+
+    def ended(self, queue: int, status: int, jobs: bytes) -> None:
+        """Jobs, their ids one behind the other, reached a final status: they count, and readers of
+        the outbox hear of them."""
+        self._ended.setdefault((queue, status), []).append(jobs)
+
+    def removed(self, queue: int, status: int) -> None:
+        """The job left its final status, or the store."""
+        self._removed[queue, status] = self._removed.get((queue, status), 0) + 1
+
+    def ran(self, runs: Iterable[Run]) -> None:
+        """Executions that ended."""
+        rollups = self._rollups
+        for lane, worker, status, duration, wait in runs:
+            key = (
+                lane,
+                worker,
+                status,
+                bisect_right(BUCKET_BOUNDS, duration),
+                bisect_right(BUCKET_BOUNDS, wait),
+            )
+            sums = rollups.get(key)
+            if sums is None:
+                sums = rollups[key] = [0, 0.0, 0.0]
+            sums[0] += 1
+            if duration > 0:
+                sums[1] += duration
+            if wait > 0:
+                sums[2] += wait
+
+    def write(self) -> None:
+        now, project_of = self._transaction.now, self._cache.project_of
+        lanes = {key[0]: self._cache.lane(key[0]) for key in self._rollups}
+        minute = now - now % _MINUTE
+        tallies = [
+            (project_of(queue), queue, status, sum(map(len, jobs)) // 16)
+            for (queue, status), jobs in self._ended.items()
+        ]
+        tallies += [
+            (project_of(queue), queue, status, -count)
+            for (queue, status), count in self._removed.items()
+        ]
+        events = [
+            (project_of(queue), f"job.{JOB_STATUSES[status]}", queue, now, b"".join(jobs))
+            for (queue, status), jobs in self._ended.items()
+        ]
+        rollups = [
+            (
+                lanes[lane].project,
+                lanes[lane].queue,
+                lane,
+                worker,
+                minute,
+                status,
+                duration_bucket,
+                wait_bucket,
+                *sums,
+            )
+            for (lane, worker, status, duration_bucket, wait_bucket), sums in self._rollups.items()
+        ]
+        news = self._news(lanes)
+        for name, rows in (
+            ("tally", tallies),
+            ("event", events),
+            ("rollup", rollups),
+            ("gate_delta", news),
+        ):
+            if rows:
+                self._transaction.executemany(sql(name), rows)
+
+    def _news(self, lanes: dict[int, Lane]) -> list[tuple[int, int, int]]:
+        """(queue, went well, did not) for queues whose rate limit learns from it."""
+        learning = {
+            lane.queue
+            for lane in lanes.values()
+            if isinstance(self._cache.queue_in(lane).settings.bucket, Adaptive)
+        }
+        counts = {queue: [0, 0] for queue in learning}
+        for (lane, _, status, _, _), sums in self._rollups.items() if counts else ():
+            count = counts.get(lanes[lane].queue)
+            if count is not None and status != _CANCELLED:
+                count[status != _SUCCEEDED] += int(sums[0])
+        return [(queue, good, bad) for queue, (good, bad) in counts.items() if good or bad]

@@ -1,0 +1,2 @@
+-- An event of a project's schedules. ?1 project · ?2 topic · ?3 jobs · ?4 details · ?5 now
+insert into outbox (project, topic, jobs, details, at) values (?1, ?2, ?3, ?4, ?5)

@@ -1,0 +1,3 @@
+-- One assignment. ?1 queue · ?2 worker
+select q.id, a.worker, a.project, a.weight, a.is_active, a.created_at, a.updated_at
+from assignments a join queues q on q.number = a.queue where a.queue = ?1 and a.worker = ?2

@@ -1,0 +1,2 @@
+-- A lane by what it stands for. ?1 queue · ?2 job type · ?3 priority · ?4 requires
+select number, project, queue, job_type, priority, requires from lanes where queue = ?1 and job_type = ?2 and priority = ?3 and requires = ?4

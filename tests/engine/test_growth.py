@@ -1,0 +1,157 @@
+"""What queues and lanes that stand about cost, in counts that do not depend on the machine: rows
+that PostgreSQL reads, steps that SQLite takes. `bench.growth` has the rates."""
+
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taskforge.domain.job import new_job
+from taskforge.domain.outcome import Finish, ToSucceeded
+from taskforge.domain.query import JobFilter, Page
+from taskforge.domain.worker import Registered
+from taskforge.ports.engine import Engine
+from tests.support.reads import touched
+from tests.support.stores import PostgresStore, SqliteStore, Store
+from tests.support.world import Clock, World
+
+QUEUES = 3_000
+ROUNDS = 10
+CROWD = {
+    "postgres": [
+        (
+            "insert into queues (id, project, name, created_at, updated_at, stamp) "
+            "select gen_random_uuid(), {project}, 'crowd-' || i, now(), now(), 1 "
+            f"from generate_series(1, {QUEUES}) i"
+        ),
+        (
+            "insert into lanes (project, queue, job_type, priority) "
+            "select project, number, 'work', 0 from queues where name like 'crowd-%'"
+        ),
+        "analyze",
+    ],
+    "sqlite": [
+        (
+            "insert into queues (id, project, name, created_at, updated_at, stamp) "
+            f"with recursive n (i) as (select 1 union all select i + 1 from n where i < {QUEUES}) "
+            "select randomblob(16), {project}, 'crowd-' || i, 0, 0, 1 from n"
+        ),
+        (
+            "insert into lanes (project, queue, job_type, priority) "
+            "select project, number, 'work', 0 from queues where name like 'crowd-%'"
+        ),
+    ],
+}
+
+
+@pytest.fixture
+async def postgres(postgres_url: str) -> AsyncIterator[PostgresStore]:
+    store = PostgresStore(postgres_url)
+    yield store
+    await store.close()
+
+
+async def work(world: World, engine: Engine, worker: Registered) -> None:
+    """What a worker and a reader do all day."""
+    busy = World(world.store, engine, world.clock)
+    for number in range(ROUNDS):
+        # On a busy machine claims are slow and seek past the last turn: turns go on with the clock.
+        busy.clock.advance(0.01)
+        await busy.insert(*(new_job("default", f"type-{kind}") for kind in range(3)))
+        claimed = await busy.claim(worker, 10)
+        assert len(claimed) == 3
+        await engine.get([1], [one.fence for one in claimed])
+        await engine.list_jobs([1], JobFilter(queue="default"), Page(limit=5))
+        await engine.finish([Finish(one.fence, ToSucceeded()) for one in claimed])
+        assert await busy.claim(worker, 10) == []
+        if number == ROUNDS // 2:
+            queue = next(one for one in await engine.queues([1]) if one.name == "default")
+            await busy.update(queue, description="changed")
+
+
+async def crowd(store: Store, project: int) -> None:
+    for text in CROWD["postgres" if isinstance(store, PostgresStore) else "sqlite"]:
+        await store.probe.rows(text.format(project=project))
+
+
+async def rows_read(store: PostgresStore, world: World, worker: Registered) -> int:
+    before = await touched(store)
+    engine = await store.open(world.clock)
+    await work(world, engine, worker)
+    await engine.close()
+    used = await touched(store)
+    used.subtract(before)
+    assert used["ready", "read"] >= 3 * ROUNDS, "the counters did not arrive"
+    for table in ("queues", "lanes", "ready"):
+        # Not for each round; one may be of the session that made the store, and told late.
+        assert used[table, "scans"] < ROUNDS // 2
+    return used["queues", "read"] + used["lanes", "read"] + used["ready", "read"]
+
+
+async def test_queues_of_others_cost_postgres_no_row(postgres: PostgresStore) -> None:
+    clock = Clock()
+    world = World(postgres, await postgres.open(clock), clock)
+    await world.queue("default")
+    worker = await world.worker(max_concurrent_jobs=100)
+    alone = await rows_read(postgres, world, worker)
+    await crowd(postgres, await postgres.probe.add_project("neighbour"))
+    assert await rows_read(postgres, world, worker) <= 2 * alone + 100
+
+
+async def test_empty_lanes_of_the_own_project_cost_postgres_no_row(
+    postgres: PostgresStore,
+) -> None:
+    clock = Clock()
+    world = World(postgres, await postgres.open(clock), clock)
+    await world.queue("default")
+    worker = await world.worker(max_concurrent_jobs=100)
+    alone = await rows_read(postgres, world, worker)
+    await crowd(postgres, 1)
+    # They are listed once, when the queue to change is looked for; in each round it would be more.
+    assert await rows_read(postgres, world, worker) <= 2 * alone + (ROUNDS // 3) * QUEUES
+
+
+async def steps_taken(store: SqliteStore, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> int:
+    """By the virtual machines of all connections, in hundreds."""
+    from taskforge.storage.sqlite import connections
+
+    steps = 0
+
+    def step() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    right: Any = sqlite3.connect
+
+    def counted(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = right(*arguments, **options)
+        connection.set_progress_handler(step, 100)
+        return connection
+
+    with monkeypatch.context() as counting:
+        counting.setattr(connections.sqlite3, "connect", counted)
+        engine = await store.open(clock)
+        world = World(store, engine, clock)
+        worker = await world.worker(max_concurrent_jobs=100)
+        steps = 0
+        await work(world, engine, worker)
+        taken = steps
+        await engine.close()
+    return taken
+
+
+@pytest.mark.parametrize("whose", ["own", "others"])
+async def test_empty_lanes_cost_sqlite_no_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whose: str
+) -> None:
+    clock, store = Clock(), SqliteStore(tmp_path, durable=False)
+    await World(store, await store.open(clock), clock).queue("default")
+    alone = await steps_taken(store, clock, monkeypatch)
+    assert alone > 10, "the steps were not counted"
+    await crowd(store, 1 if whose == "own" else await store.probe.add_project("neighbour"))
+    listed = QUEUES if whose == "own" else 0  # once, when the queue to change is looked for
+    assert await steps_taken(store, clock, monkeypatch) <= 2 * alone + listed + 50
+    await store.close()
