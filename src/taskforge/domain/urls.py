@@ -3,10 +3,12 @@ sign-on. What no driver could read is told here."""
 
 import ipaddress
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from taskforge.domain import rules
 from taskforge.domain.errors import Invalid
+
+WRITABLE_SESSIONS = ("any", "primary", "read-write")
 
 
 def check_store_url(field: str, value: Any) -> str:
@@ -36,7 +38,18 @@ def check_store_url(field: str, value: Any) -> str:
         )
         raise Invalid(field, "it cannot be read", expected) from None
     check_sqlite_url(field, text)
+    _check_session(field, text)
     return text
+
+
+def _check_session(field: str, url: str) -> None:
+    """Of several hosts, one that can be written to is wanted."""
+    given = dict(parse_qsl(urlsplit(url).query)).get("target_session_attrs")
+    if url.startswith("postgres") and given is not None and given not in WRITABLE_SESSIONS:
+        expected = (
+            "leave it out, or use read-write or primary: jobs are written where they are read"
+        )
+        raise Invalid(field, f"its target_session_attrs is {given!r}", expected)
 
 
 def _cuts_a_password(url: str) -> bool:

@@ -207,7 +207,7 @@ class LocalServer:
                 if (
                     status[0] == str(self._process.pid)
                     and status[7:8]
-                    and status[7].strip() == "ready"
+                    and status[7].strip() in ("ready", "standby")
                 ):
                     return True
             if time.monotonic() > give_up:

@@ -1,6 +1,7 @@
 """Connections for one statement or transaction at a time."""
 
 import time
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from types import TracebackType
 
@@ -28,8 +29,9 @@ RENEW_SECONDS = 0.25
 class ConnectionPool:
     """A pool with some of its connections at hand."""
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    def __init__(self, pool: asyncpg.Pool, on_renewal: Callable[[], None]) -> None:
         self._pool = pool
+        self._on_renewal = on_renewal
         self._at_hand: list[Connection] = []
         self._waiting = 0
         self._closing = False
@@ -82,6 +84,7 @@ class ConnectionPool:
         if now - self._renewed_at >= RENEW_SECONDS:
             self._renewed_at = now
             self.generation += 1
+            self._on_renewal()
             await self._pool.expire_connections()
             while self._at_hand:
                 with suppress(asyncpg.InterfaceError):

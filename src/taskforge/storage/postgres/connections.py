@@ -19,6 +19,7 @@ from taskforge.domain.errors import (
 from taskforge.domain.ids import IdMint
 from taskforge.storage.postgres import migrator
 from taskforge.storage.postgres.connection_pool import Borrowed, Connection, ConnectionPool
+from taskforge.storage.postgres.hosts import Hosts
 from taskforge.storage.postgres.refusals import COMMAND_SECONDS, Disturbed, away, not_opened
 from taskforge.storage.postgres.wall import Wall
 from taskforge.storage.statements import statement
@@ -65,7 +66,10 @@ class PostgresConnections:
         `walled` lets reads see no project but those they name, by row-level security. `clock`
         replaces the database's clock, for tests.
         """
-        self.url = url
+        self._url = url
+        self._hosts = Hosts(url)
+        # called when sessions turn out to be of a server that can only be read any more
+        self.on_renewal: Callable[[], None] = lambda: None
         self.schema = schema
         self.poll_only = poll_only
         self._clock = clock
@@ -89,7 +93,8 @@ class PostgresConnections:
     async def _open(self, migrate: bool) -> None:
         with away():
             pool = await asyncpg.create_pool(
-                self.url,
+                self._url,
+                connect=self._hosts.connect,
                 # None is kept by the driver itself: while the database is away it would tell of
                 # each try, with a traceback.
                 min_size=0,
@@ -99,10 +104,9 @@ class PostgresConnections:
                 max_inactive_connection_lifetime=600,
                 server_settings=None if self.poll_only else SESSION,
                 reset=_as_it_is,
-                timeout=10,
                 command_timeout=COMMAND_SECONDS,
             )
-        self._pool = ConnectionPool(pool)
+        self._pool = ConnectionPool(pool, self._renewed)
         try:
             async with self.connection() as connection:
                 self._check_server(connection)
@@ -136,6 +140,13 @@ class PostgresConnections:
 
     async def is_superuser(self) -> bool:
         return bool(await self.value("select usesuper from pg_user where usename = current_user"))
+
+    async def connect(self, name: str) -> asyncpg.Connection:
+        """A connection outside the pool, to the same server."""
+        return await self._hosts.connect(server_settings={"application_name": name})
+
+    def _renewed(self) -> None:
+        self.on_renewal()
 
     # --- Time ---
 

@@ -60,7 +60,7 @@ class PostgresExamination:
         with contextlib.suppress(
             asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError
         ):
-            connection = await asyncpg.connect(self._connections.url, timeout=LISTEN_SECONDS)
+            connection = await self._connections.connect("taskforge doctor")
             try:
                 await connection.add_listener(_PROBE, lambda *_: heard.set())
                 await self._connections.value("select pg_notify($1, '')", _PROBE)

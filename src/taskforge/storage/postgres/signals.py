@@ -16,8 +16,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import asyncpg
-
 from taskforge.domain.retry import Patience
 from taskforge.storage.postgres.connections import PostgresConnections
 
@@ -167,16 +165,14 @@ class Signals:
         while True:
             gone = asyncio.Event()
             try:
-                connection = await asyncpg.connect(
-                    self._connections.url,
-                    timeout=10,
-                    server_settings={"application_name": "taskforge listen"},
-                )
+                connection = await self._connections.connect("taskforge listen")
             except Exception:  # noqa: BLE001 - whatever keeps us from listening, polling goes on and we try again
                 await asyncio.sleep(patience.wait())
                 continue
             try:
                 connection.add_termination_listener(lambda _, gone=gone: gone.set())
+                # An old primary that can only be read would keep the connection, and say nothing.
+                self._connections.on_renewal = gone.set
                 await connection.add_listener(self.channel, self._heard)
                 self.hears = True
                 patience.forget()
