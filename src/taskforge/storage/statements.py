@@ -23,6 +23,14 @@ def statement(package: str, name: str) -> str:
     return own[name] if name in own else statements_of(SHARED)[name]
 
 
+def put_in(text: str, **names: str) -> str:
+    """The statement with these in place of the words in capitals: names and lists, for which SQL
+    has no parameters. Never a value that somebody sent."""
+    for word, name in names.items():
+        text = text.replace(word, name)
+    return text
+
+
 @cache
 def statements_of(package: str) -> dict[str, str]:
     """All of them at once: a process that runs on while another release is installed under it must

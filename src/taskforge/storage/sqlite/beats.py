@@ -30,9 +30,7 @@ def write_lines(transaction: Transaction, lines: Sequence[NewLine]) -> list[Lost
     held = _held(transaction, [line.fence.bytes for line in lines])
     pieces = [piece for line in lines if line.fence.bytes in held for piece in split(line)]
     if pieces:
-        last: int = transaction.execute(
-            "update log_numbers set last = last + ? returning last", (len(pieces),)
-        ).fetchone()[0]
+        last: int = transaction.execute(sql("take_log_numbers"), (len(pieces),)).fetchone()[0]
         rows = []
         for number, piece in enumerate(pieces, last - len(pieces) + 1):
             fence = piece.fence.bytes
@@ -45,11 +43,7 @@ def write_lines(transaction: Transaction, lines: Sequence[NewLine]) -> list[Lost
         transaction.executemany(sql("add_log"), rows)
         # A line is a sign that the handler runs.
         spoke = dict.fromkeys(piece.fence.bytes for piece in pieces)
-        text = (
-            "update running set heartbeat_at = ?, started_at = coalesce(started_at, claimed_at) "
-            "where fence = ? and heartbeat_at is null"
-        )
-        transaction.executemany(text, [(transaction.now, fence) for fence in spoke])
+        transaction.executemany(sql("mark_running"), [(transaction.now, fence) for fence in spoke])
     return [
         Lost(fence)
         for fence in dict.fromkeys(line.fence for line in lines)

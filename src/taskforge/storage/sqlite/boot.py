@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 
+from taskforge.storage.sqlite.catalog_cache import sql
 from taskforge.storage.sqlite.connections import begin
 
 BUSY_SECONDS = 5.0
@@ -52,11 +53,9 @@ def steady_clock(connection: sqlite3.Connection, now: int) -> Callable[[], int]:
             behind = _behind(connection, boot)  # another process may have come first
             if behind is None:
                 behind = now - since_boot()
-                connection.execute("update workers set lease_until = min(lease_until, ?)", (now,))
-                connection.execute(
-                    "insert or replace into boot (one, id, behind) values (1, ?, ?)", (boot, behind)
-                )
-                connection.execute("update looks set at = ?, wall = ?", (now, now))
+                connection.execute(sql("end_leases"), (now,))
+                connection.execute(sql("set_boot"), (boot, behind))
+                connection.execute(sql("looked"), (now, now))
             connection.execute("commit")
         except BaseException:
             connection.execute("rollback")
@@ -66,5 +65,5 @@ def steady_clock(connection: sqlite3.Connection, now: int) -> Callable[[], int]:
 
 
 def _behind(connection: sqlite3.Connection, boot: str) -> int | None:
-    row = connection.execute("select behind from boot where id = ?", (boot,)).fetchone()
+    row = connection.execute(sql("boot_behind"), (boot,)).fetchone()
     return None if row is None else int(row[0])

@@ -4,7 +4,9 @@ import logging
 import os
 import sqlite3
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from taskforge.domain.errors import (
@@ -62,6 +64,11 @@ def can_write(path: Path) -> bool:
     )
 
 
+def pragma(connection: sqlite3.Connection, text: str) -> Any:
+    """Set or read one of the settings and figures of a connection, which are no statements."""
+    return connection.execute(f"pragma {text}").fetchone()
+
+
 def connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
     """`mode` "rwc": a file that is not there is made. One that was there and is gone must not be:
     an empty one would take its place."""
@@ -78,8 +85,8 @@ def connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
         factory=CONNECTION,
     )
     try:
-        connection.execute("pragma temp_store = memory")
-        connection.execute("pragma foreign_keys = on")
+        pragma(connection, "temp_store = memory")
+        pragma(connection, "foreign_keys = on")
     except BaseException:
         connection.close()
         raise
@@ -89,21 +96,21 @@ def connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
 def connect_writer(path: Path, *, durable: bool, make: bool = False) -> sqlite3.Connection:
     connection = connect(path, "rwc" if make else "rw")
     try:
-        connection.execute(f"pragma page_size = {PAGE_BYTES}")
+        pragma(connection, f"page_size = {PAGE_BYTES}")
         # Of several processes that make the file together, all but one are told at once that it is
         # busy, whatever the timeout.
-        _patiently(connection, "pragma journal_mode = wal", OPEN_SECONDS)
+        _patiently(lambda: pragma(connection, "journal_mode = wal"), OPEN_SECONDS)
         # The build's default differs from one distribution to the next. FULL: a commit returns
         # after the log was forced to disk.
-        connection.execute(f"pragma synchronous = {'full' if durable else 'normal'}")
+        pragma(connection, f"synchronous = {'full' if durable else 'normal'}")
         # Some builds overwrite what is deleted with zeros; `fast` does so only where it costs no
         # further writing.
-        connection.execute("pragma secure_delete = fast")
-        connection.execute("pragma cache_size = -65536")
-        connection.execute(f"pragma wal_autocheckpoint = {CHECKPOINT_PAGES}")
-        connection.execute(f"pragma journal_size_limit = {WAL_BYTES_KEPT}")
+        pragma(connection, "secure_delete = fast")
+        pragma(connection, "cache_size = -65536")
+        pragma(connection, f"wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        pragma(connection, f"journal_size_limit = {WAL_BYTES_KEPT}")
         # from here on `Turn` and `begin` do the waiting
-        connection.execute("pragma busy_timeout = 0")
+        pragma(connection, "busy_timeout = 0")
     except BaseException:
         connection.close()
         raise
@@ -114,7 +121,7 @@ def open_log(connection: sqlite3.Connection) -> int:
     """A handle of the file's log, which lies where SQLite has put it: beside the file itself,
     wherever a link to that may be. What names it is on disk then, too: a log that is forced but not
     found would be lost."""
-    _, _, path = connection.execute("pragma database_list").fetchone()
+    _, _, path = pragma(connection, "database_list")
     log = os.open(
         f"{path}-wal", os.O_RDWR | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
     )
@@ -130,16 +137,16 @@ def open_log(connection: sqlite3.Connection) -> int:
 def begin(connection: sqlite3.Connection, seconds: float) -> None:
     """Take the file's write lock, out of turn: for the rare work before there is a writer (see
     turn.py)."""
-    _patiently(connection, "begin immediate", seconds)
+    _patiently(lambda: connection.execute("begin immediate"), seconds)
 
 
-def _patiently(connection: sqlite3.Connection, statement: str, seconds: float) -> None:
+def _patiently(act: Callable[[], object], seconds: float) -> None:
     """Wait for a busy file. SQLite's own waiting sleeps up to 0.1 s at a time, in which a neighbour
     takes it again and again."""
     give_up = time.monotonic() + seconds
     while True:
         try:
-            connection.execute(statement)
+            act()
         except sqlite3.OperationalError as error:
             if not is_busy(error) or time.monotonic() > give_up:
                 raise
@@ -153,8 +160,8 @@ def connect_reader(path: Path, *, writable: bool) -> sqlite3.Connection:
     # cannot close while another connection holds a lock: one more with every try.
     connection = connect(path, "rw" if writable else "ro")
     try:
-        connection.execute("pragma query_only = on")
-        connection.execute("pragma cache_size = -16384")
+        pragma(connection, "query_only = on")
+        pragma(connection, "cache_size = -16384")
     except BaseException:
         connection.close()
         raise

@@ -30,14 +30,14 @@ def end(transaction: Transaction, waiters: Sequence[WaitingEnd]) -> int:
     joined, listed = b"".join(fences), codec.positions(len(fences))
     books = Bookkeeping(transaction)
     ended: list[bytes] = []
-    for place in ("ready", "waiting"):
+    for end_those, leave_place in (("end_ready", "leave_ready"), ("end_waiting", "leave_waiting")):
         # What it ran before stays in executions: its last execution is none of this end's.
-        rows = transaction.execute(sql(f"end_{place}"), (joined, items, now)).fetchall()
+        rows = transaction.execute(sql(end_those), (joined, items, now)).fetchall()
         for queue, job, status in rows:
             books.ended(queue, status, job)
             ended.append(job)
         if rows:
-            transaction.execute(sql(f"leave_{place}"), (joined, listed))
+            transaction.execute(sql(leave_place), (joined, listed))
     if ended:
         transaction.execute(sql("free_keys"), (b"".join(ended), codec.positions(len(ended))))
     books.write()

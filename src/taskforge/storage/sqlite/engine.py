@@ -43,6 +43,7 @@ from taskforge.storage.sqlite import (
 )
 from taskforge.storage.sqlite.assignments import list_assignments
 from taskforge.storage.sqlite.beats import write_beats, write_lines
+from taskforge.storage.sqlite.catalog_cache import sql
 from taskforge.storage.sqlite.finishes import finish_claims
 from taskforge.storage.sqlite.offers import Offers
 from taskforge.storage.sqlite.opening import prepare_file
@@ -128,9 +129,7 @@ class SqliteEngine:
         return False  # a file has no roles
 
     async def now(self) -> datetime:
-        await self._readers.read(
-            lambda seen: seen.execute("select pruned_event from horizons").fetchone()
-        )
+        await self._readers.read(lambda seen: seen.execute(sql("pruned_event")).fetchone())
         return self._clock()
 
     # --- The path of a job ---

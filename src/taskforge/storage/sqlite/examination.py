@@ -6,6 +6,7 @@ import sqlite3
 from pathlib import Path
 
 from taskforge.domain.finding import Finding, fault, fine, warning
+from taskforge.storage.sqlite.connections import pragma
 from taskforge.storage.sqlite.snapshot import ReadSnapshot
 
 LEAST_FREE_BYTES = 500_000_000
@@ -43,8 +44,8 @@ def _log(path: Path) -> Finding:
 
 
 def _unused(connection: sqlite3.Connection) -> Finding:
-    [pages] = connection.execute("pragma page_count").fetchone()
-    [unused] = connection.execute("pragma freelist_count").fetchone()
+    [pages] = pragma(connection, "page_count")
+    [unused] = pragma(connection, "freelist_count")
     share = unused / max(1, pages)
     text = f"{share:.0%} of the file is unused"
     if share > MOST_UNUSED and pages > 100_000:
@@ -55,7 +56,7 @@ def _unused(connection: sqlite3.Connection) -> Finding:
 def _integrity(connection: sqlite3.Connection, path: Path) -> Finding:
     if path.stat().st_size > LARGEST_CHECKED_BYTES:
         return fine("integrity", "not checked: the file is large (`pragma quick_check` does it)")
-    [answer] = connection.execute("pragma quick_check(1)").fetchone()
+    [answer] = pragma(connection, "quick_check(1)")
     if answer != "ok":
         return fault("integrity", f"the file is damaged: {answer}", "restore the last backup")
     return fine("integrity", "the file is whole")

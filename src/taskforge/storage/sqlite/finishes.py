@@ -123,9 +123,7 @@ class FinishBatch:
 
     def _settled(self, one: Finish, misfit: ToMisfit) -> Finish:
         """If its arguments have fitted no handler for long enough, it ends as any failure does."""
-        row = self._transaction.execute(
-            "select misfit_at from running where fence = ?", (one.fence.bytes,)
-        ).fetchone()
+        row = self._transaction.execute(sql("misfit_at"), (one.fence.bytes,)).fetchone()
         waited = None if row is None or row[0] is None else (self._now - row[0]) / SECOND
         return msgspec.structs.replace(one, transition=misfit.after(waited))
 

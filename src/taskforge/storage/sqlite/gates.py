@@ -76,12 +76,10 @@ class Gates:
     def _news(self, queue: int) -> tuple[int, int]:
         """What came of the queue's jobs since it was judged last: how many went well, how many did
         not."""
-        good, bad = self._transaction.execute(
-            "select sum(good), sum(bad) from gate_deltas where queue = ?", (queue,)
-        ).fetchone()
+        good, bad = self._transaction.execute(sql("gate_news"), (queue,)).fetchone()
         if good is None:
             return 0, 0
-        self._transaction.execute("delete from gate_deltas where queue = ?", (queue,))
+        self._transaction.execute(sql("remove_gate_news"), (queue,))
         return good, bad
 
     def hears_of_quiet(self, queue: int, claimed: int) -> bool:
@@ -109,8 +107,7 @@ class Gates:
 
 def state_of(execute: Callable[..., sqlite3.Cursor], queue: int) -> BucketState | None:
     """What a queue's rate limit remembers."""
-    text = "select tokens, refreshed_at, rate, judged_at, behind from gates where queue = ?"
-    row = execute(text, (queue,)).fetchone()
+    row = execute(sql("gate_now"), (queue,)).fetchone()
     if row is None or row[0] is None:
         return None
     tokens, at, rate, judged_at, behind = row

@@ -140,9 +140,8 @@ def _place(transaction: Transaction, row: Any, standing: Standing, move: Place) 
         fence = _leave_finished(transaction, row)
     else:
         fence = row["fence"]
-        transaction.execute(
-            f"delete from {'ready' if row['due'] is None else 'waiting'} where fence = ?", (fence,)
-        )
+        leave = sql("lose_ready") if row["due"] is None else sql("lose_waiting")
+        transaction.execute(leave, (fence,))
     now = transaction.now
     deadline, expires = _rewrite(transaction, row, standing, move, queue.number)
     # A start-by time counts until the first start.

@@ -13,6 +13,7 @@ from taskforge.storage.catalog import Catalog
 from taskforge.storage.sqlite import codec
 from taskforge.storage.sqlite.catalog_cache import CatalogCache, sql
 from taskforge.storage.sqlite.transaction import Transaction
+from taskforge.storage.statements import put_in
 
 # A batch per second with small payloads: 153k one row at a time (executemany), 229k and 244k with
 # 100 and 500 rows a statement, 372k through json_each. A payload of 1 KB turns it round: 104k,
@@ -126,9 +127,7 @@ class JobRows:
             for lane in {row[0] for row in self._ready}:
                 transaction.catalog_cache.tell(self._project, lane, self._now)
             transaction.executemany(sql("add_waiting"), self._waiting)
-            transaction.executemany(
-                "insert or ignore into job_tags (project, tag, job) values (?, ?, ?)", self._tags
-            )
+            transaction.executemany(sql("add_tag"), self._tags)
             transaction.wakes |= bool(self._ready)
 
     def _write_kind(self, kind: Kind, job_type: str, priority: int, requires: str) -> None:
@@ -176,4 +175,4 @@ class JobRows:
 @lru_cache
 def _insert_facts(columns: tuple[str, ...], count: int) -> str:
     row = "(" + ", ".join("?" * len(columns)) + ")"
-    return f"insert into jobs ({', '.join(columns)}) values " + ", ".join([row] * count)
+    return put_in(sql("add_rows"), COLUMNS=", ".join(columns), ROWS=", ".join([row] * count))

@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Iterator
 
 from taskforge.domain.errors import StoreUnsuitable
+from taskforge.storage.sqlite.catalog_cache import sql
 from taskforge.storage.sqlite.connections import begin
 from taskforge.storage.statements import migrations
 
@@ -19,16 +20,13 @@ def migrate(connection: sqlite3.Connection, now: int) -> list[str]:
     try:
         done = _version(connection)
         if done == 0:
-            columns = "number integer primary key, name text not null, applied_at integer not null"
-            connection.execute(f"create table if not exists migrations ({columns}) strict")
+            connection.execute(sql("make_migrations"))
         for migration in migrations(PACKAGE):
             if migration.number > done:
                 for statement in _statements(migration.sql):
                     connection.execute(statement)
                 row = (migration.number, migration.name, now)
-                connection.execute(
-                    "insert into migrations (number, name, applied_at) values (?, ?, ?)", row
-                )
+                connection.execute(sql("add_migration"), row)
                 applied.append(f"{migration.number:04}_{migration.name}")
         connection.execute("commit")
     except BaseException:
@@ -51,11 +49,9 @@ def check(connection: sqlite3.Connection) -> None:
 
 
 def _version(connection: sqlite3.Connection) -> int:
-    if not connection.execute(
-        "select 1 from sqlite_master where type = 'table' and name = 'migrations'"
-    ).fetchone():
+    if not connection.execute(sql("has_migrations")).fetchone():
         return 0
-    found: int = connection.execute("select coalesce(max(number), 0) from migrations").fetchone()[0]
+    found: int = connection.execute(sql("migration_number")).fetchone()[0]
     return found
 
 

@@ -57,7 +57,7 @@ def prune(
     )
     gone = execute(sql("prune_outbox"), (transaction.now - span(OUTBOX_SECONDS), limit)).fetchall()
     if gone:
-        execute("update horizons set pruned_event = max(pruned_event, ?)", max(gone))
+        execute(sql("raise_pruned_event"), max(gone))
     still = {queue: _still_old(transaction, queue, *found) for queue, found in old.items()}
     jobs = [job for found in still.values() for job, _ in found]
     if not jobs:

@@ -141,9 +141,9 @@ def count_jobs(snapshot: ReadSnapshot, projects: Sequence[int]) -> list[QueueSta
     for queue, count, turn in snapshot.execute(sql("count_ready"), owners):
         _add(counts, queue, "pending", count)
         oldest[queue] = turn
-    for table, name in (("waiting", "scheduled"), ("running", "processing")):
-        for queue, count in snapshot.execute(sql(f"count_{table}"), owners):
-            _add(counts, queue, name, count)
+    for count, name in (("count_waiting", "scheduled"), ("count_running", "processing")):
+        for queue, jobs in snapshot.execute(sql(count), owners):
+            _add(counts, queue, name, jobs)
     for queue, status, count in snapshot.execute(sql("tallied"), owners):
         _add(counts, queue, codec.JOB_STATUSES[status].value, count)
     return [

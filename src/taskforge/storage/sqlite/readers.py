@@ -19,6 +19,7 @@ from taskforge.storage.sqlite.connections import (
     can_write,
     connect_reader,
     is_away,
+    pragma,
     translated,
 )
 from taskforge.storage.sqlite.opening import UNWRITABLE
@@ -90,7 +91,7 @@ class Readers:
                 self._close(opened)
                 raise StoreUnavailable(UNWRITABLE)
             self._watcher = opened
-        version: int = self._watcher.connection.execute("pragma data_version").fetchone()[0]
+        version: int = pragma(self._watcher.connection, "data_version")[0]
         return version
 
     async def _in_thread(self, pool: ThreadPoolExecutor | None, work: Callable[[], T]) -> T:

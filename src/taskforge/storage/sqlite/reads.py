@@ -71,9 +71,9 @@ def logs(
 
 
 def events(snapshot: ReadSnapshot, after: str | None, limit: int) -> Events:
-    pruned: int = snapshot.execute("select pruned_event from horizons").fetchone()[0]
+    pruned: int = snapshot.execute(sql("pruned_event")).fetchone()[0]
     if after is None:
-        last: int | None = snapshot.execute("select max(number) from outbox").fetchone()[0]
+        last: int | None = snapshot.execute(sql("last_event")).fetchone()[0]
         return Events([], str(max(pruned, last or 0)))
     [behind] = event_position(after, 1)
     if behind < pruned:

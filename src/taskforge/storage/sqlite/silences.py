@@ -12,8 +12,7 @@ def look(transaction: Transaction, rhythm: float | None) -> tuple[int, int]:
     """Note that somebody looks, and when, by both clocks; a silence before it is bridged first."""
     bridge(transaction)
     promised = None if rhythm is None else span(rhythm)
-    statement = "update looks set at = ?, wall = ?, rhythm = coalesce(?, rhythm)"
-    transaction.execute(statement, (transaction.steady, transaction.now, promised))
+    transaction.execute(sql("look"), (transaction.steady, transaction.now, promised))
     return transaction.now, transaction.steady
 
 
@@ -22,9 +21,7 @@ def begin(transaction: Transaction) -> None:
     silence."""
     *_, alive = transaction.execute(sql("look_due")).fetchone()
     if not alive:
-        transaction.execute(
-            "update looks set at = ?, wall = ?", (transaction.steady, transaction.now)
-        )
+        transaction.execute(sql("looked"), (transaction.steady, transaction.now))
 
 
 def is_silent(transaction: Transaction, heard: int | None) -> bool:
@@ -57,7 +54,7 @@ def bridge(transaction: Transaction, incarnation: UUID | None = None) -> None:
         rows = transaction.execute(sql("bridge_leases"), (seen, steady, now, asking)).fetchall()
         kept = sum(alive for (alive,) in rows)
     transaction.execute(sql("bridge_claims"), (now, silence, step, wall + step, wall + seen - at))
-    transaction.execute("update looks set at = ?, wall = ?", (steady, now))
+    transaction.execute(sql("looked"), (steady, now))
     if kept:
         transaction.catalog_cache.news.append(
             f"nobody could look at the store for a while: {kept} leases of before go on"
@@ -65,7 +62,5 @@ def bridge(transaction: Transaction, incarnation: UUID | None = None) -> None:
 
 
 def _last(transaction: Transaction) -> tuple[int, int, int | None]:
-    row: tuple[int, int, int | None] = transaction.execute(
-        "select at, wall, rhythm from looks"
-    ).fetchone()
+    row: tuple[int, int, int | None] = transaction.execute(sql("last_look")).fetchone()
     return row

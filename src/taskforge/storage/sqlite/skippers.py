@@ -7,9 +7,7 @@ from taskforge.storage.sqlite.transaction import Transaction
 
 
 def add_skipper(transaction: Transaction, skipped: str | None, incarnation: bytes) -> str | None:
-    row = transaction.execute(
-        "select id from workers where incarnation = ?", (incarnation,)
-    ).fetchone()
+    row = transaction.execute(sql("worker_id"), (incarnation,)).fetchone()
     if row is None:
         return skipped
     return codec.json([*(codec.texts(skipped) or ()), row[0].hex()])

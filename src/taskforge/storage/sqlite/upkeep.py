@@ -253,19 +253,14 @@ _ANY_PENDING = Standing(
 
 def fold(transaction: Transaction, limit: int) -> int:
     """Sum deltas into rollups and tallies; returns how many there were."""
-    folded = 0
-    for name in ("rollups", "tallies"):
-        table = "rollup_deltas" if name == "rollups" else "tally_deltas"
-        left = limit - folded
-        row = transaction.execute(
-            f"select max(number), count(*) from (select number from {table} order by number "
-            f"limit ?)",
-            (left,),
-        ).fetchone()
-        if row[1]:
-            transaction.execute(sql(f"fold_{name}"), (row[0],))
-            if name == "rollups":
-                transaction.execute(sql("fold_workers"), (row[0],))
-            transaction.execute(f"delete from {table} where number <= ?", (row[0],))
-            folded += row[1]
-    return folded
+    execute = transaction.execute
+    last, rollups = execute(sql("rollups_to_fold"), (limit,)).fetchone()
+    if rollups:
+        execute(sql("fold_rollups"), (last,))
+        execute(sql("fold_workers"), (last,))
+        execute(sql("remove_rollup_deltas"), (last,))
+    last, tallies = execute(sql("tallies_to_fold"), (limit - rollups,)).fetchone()
+    if tallies:
+        execute(sql("fold_tallies"), (last,))
+        execute(sql("remove_tally_deltas"), (last,))
+    return int(rollups + tallies)

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from taskforge.domain.errors import StoreUnavailable
+from taskforge.storage.sqlite.connections import pragma
 
 Identity = tuple[int, int]
 GONE = (
@@ -46,7 +47,7 @@ class Whereabouts:
         self.file = identity(self._path)
         if self.file is None:
             raise StoreUnavailable(GONE)
-        _, _, name = connection.execute("pragma database_list").fetchone()
+        _, _, name = pragma(connection, "database_list")
         self._all_by = 0.0  # when all of them are due
         self._beside: dict[str, Identity | None] = {name + end: None for end in BESIDE}
 

@@ -31,10 +31,6 @@ from taskforge.storage.sqlite.catalog_cache import sql
 from taskforge.storage.sqlite.codec import span
 from taskforge.storage.sqlite.transaction import Transaction
 
-_HELD = """
-select lease_until, healthy, lease_seconds, heartbeat_at, project from workers
-where incarnation = ? and left_at is null
-"""
 DAY_SECONDS = 86_400.0
 
 
@@ -49,9 +45,7 @@ def register(
         sql("unpark"), (transaction.now, project, types, OFFERED_AT_ONCE)
     ).rowcount
     if offered == OFFERED_AT_ONCE:
-        transaction.execute(
-            "update workers set is_new = 1 where incarnation = ?", (incarnation.bytes,)
-        )
+        transaction.execute(sql("set_new"), (incarnation.bytes, 1))
     since = transaction.steady - span(DAY_SECONDS)
     rows = transaction.execute(
         sql("earlier"), (project, worker.machine, incarnation.bytes, since, MOST_EARLIER)
@@ -71,10 +65,7 @@ def _begin_life(
     wish: int | None = None,
 ) -> tuple[UUID, UUID]:
     """Its identity and its incarnation. `wish`: how many slots an operator wants it to have."""
-    if (
-        transaction.execute("select 1 from projects where number = ?", (project,)).fetchone()
-        is None
-    ):
+    if transaction.execute(sql("project_is_there"), (project,)).fetchone() is None:
         raise NotFound("project", str(project))
     before = transaction.execute(sql("worker_named"), (project, worker.name)).fetchone()
     incarnation, now = transaction.mint(), transaction.now
@@ -117,18 +108,14 @@ def _begin_life(
 def offer_parked(transaction: Transaction, limit: int) -> int:
     """What registrations have left to do: one offers the first few jobs only."""
     offered = 0
-    statement = "select incarnation, project, types from workers where is_new and lease_until > ?"
-    for incarnation, project, types in transaction.execute(
-        statement, (transaction.steady,)
-    ).fetchall():
+    newcomers = transaction.execute(sql("new_workers"), (transaction.steady,)).fetchall()
+    for incarnation, project, types in newcomers:
         left = limit - offered
         if left <= 0:
             break
         found = transaction.execute(sql("unpark"), (transaction.now, project, types, left)).rowcount
         if found < left:
-            transaction.execute(
-                "update workers set is_new = 0 where incarnation = ?", (incarnation,)
-            )
+            transaction.execute(sql("set_new"), (incarnation, 0))
         offered += found
     return offered
 
@@ -139,11 +126,11 @@ def renew(
     """Whoever asked in time was in time, however long the file was busy; what was taken away
     meanwhile is refused by its fence."""
     now, key = transaction.now, incarnation.bytes
-    row = transaction.execute(_HELD, (key,)).fetchone()
+    row = transaction.execute(sql("lease_held"), (key,)).fetchone()
     heard = None if row is None or row[3] is None else row[0] - span(row[2])
     if row is not None and (row[0] <= asked_at or silences.is_silent(transaction, heard)):
         silences.bridge(transaction, incarnation)  # perhaps nobody could renew
-        row = transaction.execute(_HELD, (key,)).fetchone()
+        row = transaction.execute(sql("lease_held"), (key,)).fetchone()
     if row is None or row[0] <= asked_at:
         raise transaction.catalog_cache.lost(incarnation)
     until, state = (
@@ -155,9 +142,9 @@ def renew(
     drains, slots = transaction.execute(sql("renew"), values).fetchone()
     if bool(row[1]) != sample.healthy:
         transaction.catalog_cache.raise_version(row[4])
-    statement = "select fence, cancel_reason from running where worker = ? and cancel_requested"
     asked = {
-        uuid_from_bytes(fence): reason for fence, reason in transaction.execute(statement, (key,))
+        uuid_from_bytes(fence): reason
+        for fence, reason in transaction.execute(sql("asked_to_stop"), (key,))
     }
     reasons = {fence: reason for fence, reason in asked.items() if reason}
     return Renewed(bool(drains), tuple(asked), slots, reasons)

@@ -36,6 +36,7 @@ from taskforge.storage.sqlite.connections import (
     is_broken,
     is_busy,
     open_log,
+    pragma,
     translated,
 )
 from taskforge.storage.sqlite.opening import open_for_writing
@@ -296,7 +297,7 @@ class Writer:
         if self._doubtful:
             # What did not get to disk may be a hole in the log, and nothing behind a hole is found
             # again: begin a new one.
-            busy, *_ = self._connection.execute("pragma wal_checkpoint(truncate)").fetchone()
+            busy, *_ = pragma(self._connection, "wal_checkpoint(truncate)")
             if busy:
                 raise StoreUnavailable(
                     "its log did not get to disk, and others are still reading it"
@@ -308,7 +309,7 @@ class Writer:
         """How much the next commit waits for: FULL, for the log to be on disk; NORMAL, for
         nothing."""
         if lazy is not self._lazy:
-            connection.execute(f"pragma synchronous = {'normal' if lazy else 'full'}")
+            pragma(connection, f"synchronous = {'normal' if lazy else 'full'}")
             self._lazy = lazy
 
     def _disconnect(self) -> None:

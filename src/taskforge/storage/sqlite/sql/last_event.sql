@@ -1,0 +1,2 @@
+-- The newest event.
+select max(number) from outbox
