@@ -198,6 +198,12 @@ ROOM = (
     "taskforge.take_room($1, (select now from clock), $17, $18)",
     "(select 1000 + 0 * $17::int as room, $18::timestamptz as busy_since)",
 )
+
+
+def of_claims(*edits: tuple[str, str]) -> Edits:
+    return {name: list(edits) for name in ("claim_one", "claim_some", "claim_many")}
+
+
 POSTGRES: dict[str, tuple[Edits, Check]] = {
     "ends without fence": ({"end": NO_FENCE}, stale_success),
     # The history's own key would refuse a second execution of one epoch; it is taken out as well.
@@ -223,22 +229,20 @@ POSTGRES: dict[str, tuple[Edits, Check]] = {
         late_ending_rescue,
     ),
     "an old catalog is good enough": (
-        {
-            "claim": [
-                (
-                    "(select catalog_version from taskforge.projects where number = $19) = $2",
-                    "$2::bigint is not null",
-                )
-            ]
-        },
+        of_claims(
+            (
+                "(select catalog_version from taskforge.projects where number = $19) = $2",
+                "$2::bigint is not null",
+            )
+        ),
         pause_elsewhere,
     ),
     "claims without a lease": (
-        {"claim": [(LEASE, "and $1::uuid is not null"), ROOM], "claim_doubt": []},
+        of_claims((LEASE, "and $1::uuid is not null"), ROOM) | {"claim_doubt": []},
         lease_needed,
     ),
-    "slots are not counted": ({"claim": [ROOM]}, slots_kept),
-    "claims do not hold their worker": ({"claim": [ROOM]}, no_job_for_who_leaves),
+    "slots are not counted": (of_claims(ROOM), slots_kept),
+    "claims do not hold their worker": (of_claims(ROOM), no_job_for_who_leaves),
     "running jobs are not counted": (
         {"count_gates": [("count(*) as running", "0 as running")]},
         concurrency_limit,
@@ -257,7 +261,7 @@ POSTGRES: dict[str, tuple[Edits, Check]] = {
     ),
     "what is late is handed out": ({"claim_one": [LATE]}, late_is_nobodys),
     "claimed jobs stay ready": (
-        {"claim": [(MOVE, MOVE[:-12].replace("delete", "select *"))]},
+        of_claims((MOVE, MOVE[:-12].replace("delete", "select *"))),
         one_place,
     ),
     "keys are not released": ({"end": [("where keyed)", "where false)")]}, key_released),

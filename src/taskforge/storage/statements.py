@@ -3,6 +3,7 @@
 import re
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 
 import msgspec
 
@@ -14,6 +15,8 @@ class Migration(msgspec.Struct, frozen=True):
 
 
 SHARED = "taskforge.storage"
+_INCLUDE = re.compile(r"^-- include: (\w+)\n", re.MULTILINE)
+_COMMENT = re.compile(r"^--.*\n", re.MULTILINE)
 
 
 def statement(package: str, name: str) -> str:
@@ -34,15 +37,24 @@ def put_in(text: str, **names: str) -> str:
 @cache
 def statements_of(package: str) -> dict[str, str]:
     """All of them at once: a process that runs on while another release is installed under it must
-    not read that one's."""
-    found = {}
-    for file in files(package).joinpath("sql").iterdir():
-        name, dot, kind = file.name.rpartition(".")
-        if dot and kind == "sql":
-            found[name] = re.sub(
-                r"^--.*\n", "", file.read_text(encoding="utf-8"), flags=re.MULTILINE
-            ).strip()
-    return found
+    not read that one's. Several may begin or end alike: `-- include: name`, on a line of its own,
+    is the text in `sql/parts/name.sql`."""
+    folder = files(package).joinpath("sql")
+    parts = _texts(folder.joinpath("parts"))
+    return {
+        name: _COMMENT.sub("", _INCLUDE.sub(lambda line: parts[line[1]], text)).strip()
+        for name, text in _texts(folder).items()
+    }
+
+
+def _texts(folder: Traversable) -> dict[str, str]:
+    if not folder.is_dir():
+        return {}
+    return {
+        file.name.removesuffix(".sql"): file.read_text(encoding="utf-8")
+        for file in folder.iterdir()
+        if file.name.endswith(".sql")
+    }
 
 
 @cache

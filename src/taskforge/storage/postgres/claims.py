@@ -66,11 +66,9 @@ class PostgresClaims:
         self._catalog_cache = catalog_cache
         self._signals = signals
         self._surveys = LaneSurveys(connections, catalog_cache, signals)
-        self._one, self._many, self._some = (
-            connections.sql("claim").replace("$chosen", connections.sql(name))
-            for name in ("claim_one", "claim_many", "claim_some")
+        self._one, self._many, self._some = map(
+            connections.sql, ("claim_one", "claim_many", "claim_some")
         )
-        self._some += "\n" + connections.sql("claim_left")
         self._windows: dict[UUID, ClaimWindow] = {}
         self._batches = itertools.count(random.getrandbits(62))
         self._doubts: dict[UUID, dict[int, float]] = {}

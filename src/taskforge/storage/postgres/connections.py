@@ -139,7 +139,7 @@ class PostgresConnections:
             )
 
     async def is_superuser(self) -> bool:
-        return bool(await self.value("select usesuper from pg_user where usename = current_user"))
+        return bool(await self.value(self.sql("is_superuser")))
 
     async def connect(self, name: str) -> asyncpg.Connection:
         """A connection outside the pool, to the same server."""
@@ -156,10 +156,10 @@ class PostgresConnections:
 
     async def now(self) -> datetime:
         if self._clock is not None:
-            await self.value("select 1")
+            await self.value(self.sql("is_there"))
             return self._clock()
         before = time.time_ns()
-        now: datetime = await self.value("select clock_timestamp()")
+        now: datetime = await self.value(self.sql("clock"))
         # Ids are stamped with the store's clock, so that they fall into its partitions whatever
         # this machine's clock says.
         self._offset = round(now.timestamp() * 1000 - (before + time.time_ns()) / 2_000_000)
@@ -179,9 +179,7 @@ class PostgresConnections:
         return text
 
     def in_schema(self, text: str) -> str:
-        return (
-            text if self.schema == "taskforge" else text.replace("taskforge.", f'"{self.schema}".')
-        )
+        return text if self.schema == "taskforge" else migrator.in_schema(text, self.schema)
 
     def connection(self, *, telling: bool = True) -> AbstractAsyncContextManager[Connection]:
         if self._pool is None:

@@ -40,9 +40,7 @@ class PostgresExamination:
             return await connection.fetchval(self._connections.sql(name), *values)
 
     async def _version(self) -> Finding:
-        return fine(
-            "version", str(await self._connections.value("select version()")).split(" on ")[0]
-        )
+        return fine("version", str(await self._value("examine_version")).split(" on ")[0])
 
     async def _wall(self) -> Finding:
         if await self._value("examine_wall", f"{self._connections.schema}_reader"):
@@ -63,7 +61,7 @@ class PostgresExamination:
             connection = await self._connections.connect("taskforge doctor")
             try:
                 await connection.add_listener(_PROBE, lambda *_: heard.set())
-                await self._connections.value("select pg_notify($1, '')", _PROBE)
+                await self._value("notify", _PROBE, "")
                 async with asyncio.timeout(LISTEN_SECONDS):
                     await heard.wait()
             finally:

@@ -44,25 +44,24 @@ class InsertStatements:
         # on the store's clock, and no later than the turns that it will give
         turn = self._connections.milliseconds() * 1_000 - EARLY_MICROSECONDS
         alike = lanes.count(lane) == len(lanes) and budgets.count(budgets[0]) == len(budgets)
+        tells = alike and len(ids) == 1 and self._signals.may_ride()
         if alike:
-            text = self._connections.sql("insert_alike")
+            name = "insert_alike_noted" if entries else "insert_alike"
             arguments: list[Any] = [ids, fences, SEPARATOR.join(payloads)]
             arguments += [versions[lane.project], now, lane.number, lane.project, lane.queue]
             arguments += [lane.job_type, lane.priority, lane.requires or None, budgets[0]]
         else:
-            text = self._connections.sql("insert_plain")
+            name = "insert_plain_noted" if entries else "insert_plain"
             arguments = [ids, fences, [lane.number for lane in lanes], budgets, payloads]
             arguments += [list(versions.values()), now, list(versions)]
-        tells = alike and len(ids) == 1 and self._signals.may_ride()
         if tells:
+            name = "insert_alike_noted_telling" if entries else "insert_alike_telling"
             arguments += [self._signals.channel, f"{lane.project}:{lane.number}"]
-            text += f"\nreturning pg_notify(${len(arguments) - 1}, ${len(arguments)})"
         if entries:
             arguments.append(codec.json_text(entries))
-            text = self._noted(text, alike=alike, entries=len(arguments))
         async with self._connections.connection() as connection:
             with self._signals.riding() if tells else nullcontext():
-                status = await connection.execute(text, *arguments)
+                status = await connection.execute(self._connections.sql(name), *arguments)
         stored: bool = status != "INSERT 0 0"
         if stored:
             arrivals = {(lane.project, lane.number, turn) for lane in lanes}
@@ -71,18 +70,6 @@ class InsertStatements:
             else:
                 self._signals.send(arrivals)
         return stored
-
-    def _noted(self, text: str, *, alike: bool, entries: int) -> str:
-        """The statement with one that leaves audit entries in front of it, in terms of its own
-        values."""
-        projects, versions, now = (
-            ("array[$7]::int[]", "array[$4]::bigint[]", "$5")
-            if alike
-            else ("$8::int[]", "$6::bigint[]", "$7")
-        )
-        noted = self._connections.sql("note_inserts").replace("$projects", projects)
-        noted = noted.replace("$versions", versions).replace("$now", now)
-        return noted.replace("$entries", f"${entries}") + ",\n" + text.removeprefix("with ")
 
     async def store_rich(
         self,

@@ -7,7 +7,7 @@ import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
 from taskforge.domain.errors import Invalid, StoreUnsuitable
-from taskforge.storage.statements import migrations, statement
+from taskforge.storage.statements import migrations, put_in, statement
 
 PACKAGE = "taskforge.storage.postgres"
 _LOCK = 0x7A5F0B6E
@@ -25,30 +25,16 @@ async def migrate(connection: PoolConnectionProxy, schema: str) -> list[str]:
     check_schema_name(schema)
     applied = []
     async with connection.transaction():
-        # Waiting here is the point, so the usual lock timeout must not cut it short.
-        await connection.execute(
-            "set local lock_timeout = '60s'; set local statement_timeout = '10min'"
-        )
-        await connection.execute("select pg_advisory_xact_lock($1)", _LOCK)
+        await connection.execute(statement(PACKAGE, "wait_for_migration"))
+        await connection.execute(statement(PACKAGE, "lock_migrations"), _LOCK)
         done = await _version(connection, schema)
         if done == 0:
-            await connection.execute(f'create schema if not exists "{schema}"')
-            await connection.execute(
-                f'create table if not exists "{schema}".migrations '
-                "(number int primary key, name text not null, applied_at timestamptz not null "
-                "default now())"
-            )
+            await connection.execute(_sql("make_migrations", schema))
         for migration in migrations(PACKAGE):
             if migration.number > done:
-                text = migration.sql.replace("taskforge.", f'"{schema}".').replace(
-                    "SCHEMA_", f"{schema}_"
-                )
-                await connection.execute(text)
-                await connection.execute(
-                    f'insert into "{schema}".migrations (number, name) values ($1, $2)',
-                    migration.number,
-                    migration.name,
-                )
+                await connection.execute(in_schema(migration.sql, schema))
+                row = migration.number, migration.name
+                await connection.execute(_sql("add_migration", schema), *row)
                 applied.append(f"{migration.number:04}_{migration.name}")
         if applied:
             await make_wall(connection, schema)
@@ -57,11 +43,9 @@ async def migrate(connection: PoolConnectionProxy, schema: str) -> list[str]:
 
 async def make_wall(connection: PoolConnectionProxy, schema: str) -> str | None:
     """The role and the policies of `wall.Wall`. Returns why they cannot be made, or None."""
-    text = statement(PACKAGE, "make_wall")
-    named = text.replace("taskforge.", f'"{schema}".').replace("SCHEMA_", f"{schema}_")
     try:
         async with connection.transaction():
-            await connection.execute(named)
+            await connection.execute(_sql("make_wall", schema))
     except (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidGrantOperationError) as error:
         return str(error.args[0])
     return None
@@ -81,8 +65,15 @@ async def check(connection: PoolConnectionProxy, schema: str) -> None:
 
 
 async def _version(connection: PoolConnectionProxy, schema: str) -> int:
-    if await connection.fetchval("select to_regclass($1)", f'"{schema}".migrations') is None:
+    if not await connection.fetchval(_sql("has_migrations", schema)):
         return 0
-    return int(
-        await connection.fetchval(f'select coalesce(max(number), 0) from "{schema}".migrations')
-    )
+    return int(await connection.fetchval(_sql("migration_number", schema)))
+
+
+def in_schema(text: str, schema: str) -> str:
+    """Statements and migrations name the schema "taskforge"; the configured one takes its place."""
+    return put_in(text.replace("taskforge.", f'"{schema}".'), SCHEMA=schema)
+
+
+def _sql(name: str, schema: str) -> str:
+    return in_schema(statement(PACKAGE, name), schema)

@@ -14,8 +14,8 @@ import asyncpg
 from taskforge.domain.ids import first_id_at
 from taskforge.storage.postgres.connection_pool import Connection
 from taskforge.storage.postgres.connections import PostgresConnections
+from taskforge.storage.statements import put_in
 
-TABLES = ("jobs", "finished", "executions", "logs", "job_tags")
 DAYS_AHEAD = 3
 # Moving 250,000 jobs took 5 s.
 MOST_SURVIVORS = 10_000
@@ -29,46 +29,28 @@ async def make_ahead(connections: PostgresConnections, now: datetime) -> list[st
     them."""
     made = []
     async with connections.transaction(telling=False) as connection:
-        if not await connection.fetchval("select pg_try_advisory_xact_lock($1)", _LOCK):
+        if not await connection.fetchval(connections.sql("try_lock_partitions"), _LOCK):
             return []  # another process is at it
-        await connection.execute("set local lock_timeout = '2s'")
-        existing = await _days(connection, connections.schema)
+        await connection.execute(connections.sql("wait_for_partitions"))
+        existing = await _days(connections, connection)
         today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         for ahead in range(DAYS_AHEAD + 1):
             day = today + timedelta(days=ahead)
             if f"{day:%Y%m%d}" in existing:
                 continue
+            low, high = str(first_id_at(day)), str(first_id_at(day + timedelta(days=1)))
+            text = connections.sql("make_partitions")
             try:
                 async with connection.transaction():
-                    await _make(connection, connections.schema, day)
+                    await connection.execute(put_in(text, DAY=f"{day:%Y%m%d}", LOW=low, HIGH=high))
             except asyncpg.CheckViolationError:
                 continue
             made.append(f"{day:%Y%m%d}")
     return made
 
 
-async def _make(connection: Connection, schema: str, day: datetime) -> None:
-    low, high = first_id_at(day), first_id_at(day + timedelta(days=1))
-    for table in TABLES:
-        name = f'"{schema}".{table}_{day:%Y%m%d}'
-        # Attaching a ready table holds a weaker lock on the parent than creating a partition in
-        # place does.
-        await connection.execute(
-            f'create table {name} (like "{schema}".{table} including defaults including '
-            f"constraints)"
-        )
-        await connection.execute(
-            f"alter table \"{schema}\".{table} attach partition {name} for values from ('{low}') "
-            f"to ('{high}')"
-        )
-
-
-async def _days(connection: Connection, schema: str) -> set[str]:
-    rows = await connection.fetch(
-        "select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid "
-        "where i.inhparent = to_regclass($1)::oid order by 1",
-        f'"{schema}".jobs',
-    )
+async def _days(connections: PostgresConnections, connection: Connection) -> set[str]:
+    rows = await connection.fetch(connections.sql("partitions"))
     return {match[1] for row in rows if (match := re.fullmatch(r"jobs_(\d{8})", row["relname"]))}
 
 
@@ -80,12 +62,10 @@ async def drop_old(
     its old jobs are pruned one by one, as elsewhere. `kept` remembers when such ones were looked
     at."""
     async with connections.transaction(telling=False) as connection:
-        if not await connection.fetchval("select pg_try_advisory_xact_lock($1)", _LOCK):
+        if not await connection.fetchval(connections.sql("try_lock_partitions"), _LOCK):
             return 0
-        await connection.execute(
-            "set local lock_timeout = '2s'; set local statement_timeout = '5min'"
-        )
-        for day in sorted(await _days(connection, connections.schema)):
+        await connection.execute(connections.sql("wait_for_drop"))
+        for day in sorted(await _days(connections, connection)):
             if _end(day) > cutoff:
                 break
             if day in kept and now < kept[day] + KEPT_FOR:
@@ -93,8 +73,7 @@ async def drop_old(
             if len(await _survivors(connections, connection, day, cutoff)) > MOST_SURVIVORS:
                 kept[day] = now
                 continue
-            parents = ", ".join(f'"{connections.schema}".{table}' for table in TABLES)
-            await connection.execute(f"lock table {parents} in access exclusive mode")
+            await connection.execute(connections.sql("lock_partitions"))
             # Again, now that none can be retried any more; what this reads was read just before.
             survivors = await _survivors(connections, connection, day, cutoff)
             return (
@@ -111,24 +90,13 @@ async def _survivors(
     """The jobs of a day that are not finished, or finished after the cutoff; if they are too many,
     only so many of them."""
     low, high = first_id_at(_end(day) - timedelta(days=1)), first_id_at(_end(day))
-    places = [
-        f"select job from taskforge.{place} where fence >= $1 and fence < $2"
-        for place in ("ready", "waiting", "running")
-    ]
-    most = f"limit {MOST_SURVIVORS + 1}"
-    live = await connection.fetch(
-        connections.in_schema(f"{' union all '.join(places)} {most}"), low, high
-    )
-    # No index leads to these. Places are better read by theirs, whatever the planner thinks of
-    # their size.
-    await connection.execute("set local enable_seqscan = on")
+    most = MOST_SURVIVORS + 1
+    live = await connection.fetch(connections.sql("survivors_unfinished"), low, high, most)
+    await connection.execute(connections.sql("read_whole_tables"))
     late = await connection.fetch(
-        connections.in_schema(
-            f"select job from taskforge.finished_{day} where finished_at >= $1 {most}"
-        ),
-        cutoff,
+        put_in(connections.sql("survivors_finished"), DAY=day), cutoff, most
     )
-    await connection.execute("set local enable_seqscan = off")
+    await connection.execute(connections.sql("read_by_indexes"))
     return {row["job"] for row in (*live, *late)}
 
 
@@ -139,36 +107,17 @@ async def _drop(
     cutoff: datetime,
     survivors: set[UUID],
 ) -> int:
-    await connection.execute(
-        "create temporary table survivors (id uuid primary key) on commit drop"
-    )
-    await connection.execute("insert into survivors select unnest($1::uuid[])", list(survivors))
-    await connection.execute("set local enable_seqscan = on; analyze survivors")
-    parts = {table: f'"{connections.schema}".{table}_{day}' for table in TABLES}
-    for table in TABLES:
-        await connection.execute(
-            f'alter table "{connections.schema}".{table} detach partition {parts[table]}'
-        )
-    for table in TABLES:
-        column = "id" if table == "jobs" else "job"
-        await connection.execute(
-            f'insert into "{connections.schema}".{table} select * from {parts[table]} '
-            f"where {column} in (select id from survivors)"
-        )
-    gone = await connection.fetch(
-        f"select project, queue, status, count(*) as count from {parts['finished']} where "
-        f"finished_at < $1 group by 1, 2, 3",
-        cutoff,
-    )
+    await connection.execute(connections.sql("make_survivors"))
+    await connection.execute(connections.sql("add_survivors"), list(survivors))
+    await connection.execute(connections.sql("analyze_survivors"))
+    await connection.execute(put_in(connections.sql("detach_partitions"), DAY=day))
+    await connection.execute(put_in(connections.sql("move_survivors"), DAY=day))
+    gone = await connection.fetch(put_in(connections.sql("count_dropped"), DAY=day), cutoff)
     await connection.executemany(
-        connections.in_schema(
-            "insert into taskforge.tally_deltas (project, queue, status, count) values ($1, "
-            "$2, $3, $4)"
-        ),
+        connections.sql("tally"),
         [(row["project"], row["queue"], row["status"], -row["count"]) for row in gone],
     )
-    for table in TABLES:
-        await connection.execute(f"drop table {parts[table]}")
+    await connection.execute(put_in(connections.sql("drop_partitions"), DAY=day))
     return sum(row["count"] for row in gone)
 
 

@@ -34,7 +34,7 @@ from taskforge.storage.postgres.queue_checks import Changing
 from taskforge.storage.postgres.refusals import Disturbed
 from taskforge.storage.postgres.signals import Signals
 
-LOCK_TRIES, LOCK_MILLISECONDS = 20, 50
+LOCK_TRIES, LOCK_SECONDS = 20, 0.05  # as in wait_shortly.sql
 CANCELLED_AT_ONCE = 1_000
 
 
@@ -74,7 +74,7 @@ class PostgresQueues:
                 if tries >= LOCK_TRIES:
                     raise StoreUnavailable(str(error)) from error
             tries += 1
-            await asyncio.sleep(LOCK_MILLISECONDS / 1_000)
+            await asyncio.sleep(LOCK_SECONDS)
 
     async def _change_queue(self, project: int, change: QueueChange, note: Note | None) -> Queue:
         async with self._connections.transaction() as connection:
@@ -187,7 +187,7 @@ class PostgresQueues:
         be seen by nobody; the table's lock is one that it takes. Whoever waits for that lock holds
         up all who want it later: it is waited for in short turns, in case somebody has it for
         long."""
-        await connection.execute(f"set local lock_timeout = {LOCK_MILLISECONDS}")
+        await connection.execute(self._connections.sql("wait_shortly"))
         try:
             await connection.execute(self._connections.sql("lock_claims"))
         except asyncpg.LockNotAvailableError as error:
@@ -196,7 +196,7 @@ class PostgresQueues:
                 f"long; try again"
             )
             raise ClaimsInTheWay(text) from error
-        await connection.execute("set local lock_timeout to default")
+        await connection.execute(self._connections.sql("wait_as_usual"))
 
     async def queues(self, projects: Sequence[int]) -> list[Queue]:
         rows = await self._connections.read(projects, "queues", list(projects))

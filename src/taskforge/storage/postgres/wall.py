@@ -10,10 +10,7 @@ import asyncpg
 
 from taskforge.storage.postgres import migrator
 from taskforge.storage.postgres.connection_pool import Connection
-from taskforge.storage.statements import statement
-
-# Its name cannot be written like those of tables, in whose place the configured schema is put.
-PROJECTS = "taskforge" + ".projects"
+from taskforge.storage.statements import put_in, statement
 
 log = logging.getLogger(__name__)
 
@@ -22,6 +19,8 @@ class Wall:
     def __init__(self, schema: str) -> None:
         self.role = f"{schema}_reader"[:63]
         self._schema = schema
+        self._begin = put_in(statement(migrator.PACKAGE, "begin_behind_wall"), ROLE=self.role)
+        self._look = migrator.in_schema(statement(migrator.PACKAGE, "pruned_event"), schema)
 
     async def stands(self, connection: Connection) -> bool:
         """Whether this session can go behind it. It is made where it is
@@ -42,7 +41,7 @@ class Wall:
     async def _stands(self, connection: Connection) -> bool:
         try:
             async with self.around(connection, []):
-                await connection.execute(f'select pruned_event from "{self._schema}".horizons')
+                await connection.execute(self._look)
         except (asyncpg.InvalidParameterValueError, asyncpg.InsufficientPrivilegeError):
             return False
         return True
@@ -52,21 +51,20 @@ class Wall:
         make, at its next start."""
         found = await connection.fetchrow(statement(migrator.PACKAGE, "wall_role"), self.role)
         assert found is not None
-        terms = (
-            " with inherit false, set true" if connection.get_server_version().major >= 16 else ""
+        old = connection.get_server_version().major < 16
+        grant = "grant_wall_role_before_16" if old else "grant_wall_role"
+        needed = [grant] if found["is_there"] else ["make_wall_role", grant]
+        return " ".join(
+            put_in(statement(migrator.PACKAGE, name), ROLE=self.role, USER=found["connected"])
+            for name in needed
         )
-        grant = f'grant "{self.role}" to {found["connected"]}{terms};'
-        return grant if found["is_there"] else f'create role "{self.role}" nologin; {grant}'
 
     @asynccontextmanager
     async def around(self, connection: Connection, projects: Sequence[int]) -> AsyncIterator[None]:
         """A transaction that sees these projects only. One round trip before it and one behind."""
         listed = ",".join(str(int(project)) for project in projects)
         try:
-            await connection.execute(
-                f'begin read only; set local role "{self.role}"; select '
-                f"set_config('{PROJECTS}', '{listed}', true)"
-            )
+            await connection.execute(put_in(self._begin, PROJECTS=listed))
             yield
         except BaseException:
             await connection.execute("rollback")

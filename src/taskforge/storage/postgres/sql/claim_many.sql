@@ -1,32 +1,7 @@
--- Which rows a claim takes from several lanes: by tier and turn over all of them.
--- Where $10 cuts a lane off short of what could be taken from it, only what sorts before the cut is
--- taken: the order stays exact without reading $4 rows of every lane. A claim of 100 jobs or more
--- is exact by tier alone: its jobs start together, and the oldest of those that a cut left behind
--- are first in the next claim, which reads more of their lane.
-candidate as materialized (
-    select l.number, l.tier, l.most, l.gate, l.cap, r.place, r.turn
-    from lane l cross join lateral (
-        select ready.ctid as place, ready.turn
-        from taskforge.ready
-        where ready.project = $19 and ready.lane = l.number and ready.turn > l.bound and (ready.skipped is null or not ready.skipped && array[$5, $1])
-          and (ready.until is null or ready.until > (select now from clock))
-        order by ready.turn limit least(l.most, l.cap)
-        for update skip locked
-    ) r
-),
--- A limited queue gives as many as its limit lets through; the lanes that were cut off by that are
--- read far enough.
-allowed as materialized (
-    select number, tier, most, cap, place, turn from candidate where cap is null
-    union all
-    select number, tier, most, cap, place, turn
-    from (select c.*, row_number() over (partition by gate order by tier, turn) as position from candidate c where cap is not null) c
-    where position <= cap
-),
-horizon as materialized (
-    select tier, case when $4 < 100 then max(turn) end as turn from allowed group by number, tier, most, cap
-    having count(*) >= most and most < least($4, cap) order by 1, 2 limit 1
-),
+-- Claim from several lanes: take up to $4 jobs by tier and turn over all of them, and put them in
+-- running. The values are those of claim_lanes.sql.
+-- include: claim_lanes
+-- include: claim_candidates
 chosen as (
     -- The first condition spares the horizon where it would cut nothing.
     select c.place from allowed c
@@ -34,4 +9,5 @@ chosen as (
        or not exists (select from horizon)
        or (c.tier, c.turn) <= ((select tier from horizon), coalesce((select turn from horizon), c.turn))
     order by c.tier, c.turn limit $4
-)
+),
+-- include: claim_moves

@@ -1,5 +1,6 @@
--- Which rows a claim takes from its only lane: the first ones. No merging, no sorting, no window: a
--- microsecond less for each job.
+-- Claim from one lane: take its first jobs, up to $4, and put them in running. No merging, no
+-- sorting, no window: a microsecond less for each job. The values are those of claim_lanes.sql.
+-- include: claim_lanes
 chosen as (
     select r.place
     from lane l cross join lateral (
@@ -10,4 +11,5 @@ chosen as (
         order by ready.turn limit least($4, l.most, l.cap)
         for update skip locked
     ) r
-)
+),
+-- include: claim_moves

@@ -1,31 +1,10 @@
--- Which rows a claim takes from some of the lanes that it may take: by tier and turn over these, and
--- nothing that the best of the others may go before. $20 tier and $21 turn of that one; null: by
--- tier alone.
--- Where $10 cuts a lane off, claim_many.sql says what then.
-candidate as materialized (
-    select l.number, l.tier, l.most, l.gate, l.cap, r.place, r.turn
-    from lane l cross join lateral (
-        select ready.ctid as place, ready.turn
-        from taskforge.ready
-        where ready.project = $19 and ready.lane = l.number and ready.turn > l.bound and (ready.skipped is null or not ready.skipped && array[$5, $1])
-          and (ready.until is null or ready.until > (select now from clock))
-        order by ready.turn limit least(l.most, l.cap)
-        for update skip locked
-    ) r
-),
--- A limited queue gives as many as its limit lets through; the lanes that were cut off by that are
--- read far enough.
-allowed as materialized (
-    select number, tier, most, cap, place, turn from candidate where cap is null
-    union all
-    select number, tier, most, cap, place, turn
-    from (select c.*, row_number() over (partition by gate order by tier, turn) as position from candidate c where cap is not null) c
-    where position <= cap
-),
-horizon as materialized (
-    select tier, case when $4 < 100 then max(turn) end as turn from allowed group by number, tier, most, cap
-    having count(*) >= most and most < least($4, cap) order by 1, 2 limit 1
-),
+-- Claim from some of the lanes that the worker may take: as claim_many.sql, and nothing that the best
+-- of the others may go before. The values are those of claim_lanes.sql, and $20 tier and $21 turn of
+-- that one; null: by tier alone.
+-- Behind the jobs that it took, one row for each lane that it asked, without a fence: the turn of the
+-- first job that it left there, as far as it looked; none where it saw the lane's end.
+-- include: claim_lanes
+-- include: claim_candidates
 chosen as (
     select c.place from allowed c
     where (c.tier < $20 or (c.tier = $20 and ($21::bigint is null or c.turn <= $21)))
@@ -33,4 +12,13 @@ chosen as (
         or not exists (select from horizon)
         or (c.tier, c.turn) <= ((select tier from horizon), coalesce((select turn from horizon), c.turn)))
     order by c.tier, c.turn limit $4
-)
+),
+-- include: claim_moves
+union all
+select null, l.number, null, null, null, null, null, null, null, null,
+    coalesce(min(c.turn) filter (where c.turn > coalesce(m.turn, 0)), case when count(c.turn) >= l.most then max(c.turn) end),
+    null, null, null
+from lane l
+left join candidate c on c.number = l.number
+left join (select lane, max(turn) as turn from moved group by lane) m on m.lane = l.number
+group by l.number, l.most, m.turn

@@ -1,0 +1,2 @@
+-- $1 jobs
+insert into survivors select unnest($1::uuid[])

@@ -1,0 +1,2 @@
+-- What the server's clock says.
+select clock_timestamp()

@@ -1,0 +1,2 @@
+-- Which PostgreSQL this is.
+select version()

@@ -1,0 +1,2 @@
+-- The last event that is no longer kept.
+select pruned_event from taskforge.horizons

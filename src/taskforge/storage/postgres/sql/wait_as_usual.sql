@@ -1,0 +1,2 @@
+-- The end of wait_shortly.sql.
+set local lock_timeout to default
