@@ -270,6 +270,14 @@ def name_beside(name: str, incarnation: UUID) -> str:
     return f"{name[:93]}-{incarnation.hex[-6:]}"
 
 
+def check_may_leave(incarnation: UUID, running: int, *, died: bool) -> None:
+    """What a dead worker runs is given to others; one that leaves gives it back itself."""
+    if running and not died:
+        raise Conflict(
+            f"worker incarnation {incarnation} still runs {running} jobs; hand them back first"
+        )
+
+
 def worker_topic(before: Worker, after: Worker) -> str:
     """What readers of events hear of a change."""
     return "worker.draining" if after.drain_mode and not before.drain_mode else "worker.updated"

@@ -14,7 +14,6 @@ from uuid import UUID
 import msgspec
 
 from taskforge.domain.eligibility import Hindrance, hindrance_to_run, hindrance_to_serve
-from taskforge.domain.errors import Conflict
 from taskforge.domain.queue import Queue, QueueSettings
 from taskforge.domain.worker import Worker
 
@@ -132,16 +131,6 @@ def may_take(taker: Taker, card: Card, lane: Lane) -> bool:
     if card.queue.project != taker.project or not card.is_open:
         return False
     return hindrance(taker, card, lane) is None
-
-
-def check_name(name: str, bearer: Queue | None) -> None:
-    """Whether a queue may be named so; the name of another is taken, and so is its id. `bearer` is
-    the live queue of the project that this name leads to."""
-    if bearer is None:
-        return
-    if bearer.name == name:
-        raise Conflict(f"queue {name!r} already exists in this project")
-    raise Conflict(f"{name!r} is the id of queue {bearer.name!r}; use another name")
 
 
 K = TypeVar("K")

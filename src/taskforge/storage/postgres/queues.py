@@ -10,7 +10,7 @@ import asyncpg
 from taskforge.domain import trail
 from taskforge.domain.audit import Note
 from taskforge.domain.changes import CancelJob
-from taskforge.domain.errors import Conflict, NotFound, StoreUnavailable
+from taskforge.domain.errors import NotFound, StoreUnavailable
 from taskforge.domain.limiter import Adaptive
 from taskforge.domain.query import QueueStats
 from taskforge.domain.queue import (
@@ -20,10 +20,15 @@ from taskforge.domain.queue import (
     QueueChange,
     QueueSettings,
     UpdateQueue,
-    check_queue,
     queue_topic,
 )
-from taskforge.domain.versions import check_same
+from taskforge.domain.queue_changes import (
+    changed_targets,
+    check_runs_nothing,
+    name_is_taken,
+    plan_queue_change,
+    plan_queue_deletion,
+)
 from taskforge.storage.postgres import codec
 from taskforge.storage.postgres.bookkeeping import announce, enter
 from taskforge.storage.postgres.catalog_cache import CatalogCache
@@ -98,7 +103,7 @@ class PostgresQueues:
                     assert_never(change)
             [row] = await connection.fetch(self._connections.sql("cards"), [number])
             after = codec.card(row).queue
-            await changing.stamp_targets(before, after)
+            await changing.stamp(changed_targets(before, after))
             await announce(
                 self._connections, connection, project, queue_topic(before, after), queue=number
             )
@@ -110,27 +115,26 @@ class PostgresQueues:
         return after
 
     async def _create(self, changing: Changing, change: CreateQueue) -> int:
-        check_queue(change)
-        await changing.check_name(change.name)
-        await changing.check_dead_letters(None, change.settings)
+        values = plan_queue_change(change, None)
+        await changing.check(None, values)
         try:
             number: int = await changing.connection.fetchval(
                 self._connections.sql("add_queue"),
                 self._connections.mint(),
                 changing.project,
-                change.name,
-                change.description,
-                change.priority,
-                codec.settings_text(change.settings),
-                change.is_active,
+                values.name,
+                values.description,
+                values.priority,
+                codec.settings_text(values.settings),
+                values.is_active,
                 self._connections.bound_now(),
                 changing.version,
             )
         except asyncpg.UniqueViolationError:
-            raise Conflict(f"queue {change.name!r} already exists in this project") from None
+            raise name_is_taken(values.name) from None
         except asyncpg.ForeignKeyViolationError:
             raise NotFound("project", str(changing.project)) from None
-        await self._open_gate(changing, number, change.settings)
+        await self._open_gate(changing, number, values.settings)
         return number
 
     async def _open_gate(self, changing: Changing, number: int, settings: QueueSettings) -> None:
@@ -140,39 +144,31 @@ class PostgresQueues:
             )
 
     async def _update(self, changing: Changing, old: Queue, change: UpdateQueue) -> int:
-        check_queue(change)
-        check_same(f"queue {old.name!r}", change.expected_version, old.version)
-        if change.name is not None and change.name != old.name:
-            await changing.check_name(change.name)
-        settings = old.settings if change.settings is None else change.settings
-        await changing.check_dead_letters(old.id, settings)
+        values = plan_queue_change(change, old)
+        await changing.check(old.id, values)
         try:
             await changing.connection.execute(
                 self._connections.sql("set_queue"),
                 old.number,
-                old.name if change.name is None else change.name,
-                old.description if change.description is None else change.description,
-                old.priority if change.priority is None else change.priority,
-                codec.settings_text(settings),
-                old.is_active if change.is_active is None else change.is_active,
+                values.name,
+                values.description,
+                values.priority,
+                codec.settings_text(values.settings),
+                values.is_active,
                 self._connections.bound_now(),
                 changing.version,
             )
         except asyncpg.UniqueViolationError:
-            raise Conflict(f"queue {change.name!r} already exists in this project") from None
-        await self._open_gate(changing, old.number, settings)
+            raise name_is_taken(values.name) from None
+        await self._open_gate(changing, old.number, values.settings)
         return old.number
 
     async def _delete(self, changing: Changing, old: Queue, change: DeleteQueue) -> int:
-        check_same(f"queue {old.name!r}", change.expected_version, old.version)
-        await changing.check_buries_nobody(old)
+        plan_queue_deletion(change, old, await changing.dead_letters_to(old))
         connection = changing.connection
         await self._hold_up_claims(connection, old.name)
-        busy = await connection.fetchval(self._connections.sql("running_in"), old.number)
-        if busy:
-            raise Conflict(
-                f"queue {old.name!r} has {busy} jobs processing; pause it and wait, or cancel them"
-            )
+        processing = await connection.fetchval(self._connections.sql("running_in"), old.number)
+        check_runs_nothing(old, processing)
         await connection.execute(
             self._connections.sql("delete_queue"),
             old.number,

@@ -9,7 +9,7 @@ import msgspec
 
 from taskforge.domain import trail
 from taskforge.domain.audit import Note
-from taskforge.domain.errors import Conflict, NotFound, TaskForgeError
+from taskforge.domain.errors import NotFound, TaskForgeError
 from taskforge.domain.ids import uuid_from_int
 from taskforge.domain.outcome import OFFERED_AT_ONCE
 from taskforge.domain.query import WorkerTotals
@@ -24,6 +24,7 @@ from taskforge.domain.worker import (
     Sample,
     Worker,
     WorkerChange,
+    check_may_leave,
     check_name_is_free,
     check_worker,
     name_beside,
@@ -184,14 +185,8 @@ class PostgresWorkers:
                 died,
                 within,
             )
-            busy = await connection.fetchval(
-                self._connections.sql("running_of"),
-                incarnation,
-            )
-            if busy and not died:
-                raise Conflict(
-                    f"worker incarnation {incarnation} still runs {busy} jobs; hand them back first"
-                )
+            running = await connection.fetchval(self._connections.sql("running_of"), incarnation)
+            check_may_leave(incarnation, running, died=died)
             if note is None and expected_mark is None:
                 return
             rows = await connection.fetch(

@@ -6,7 +6,7 @@ from typing import assert_never
 
 from taskforge.domain import trail
 from taskforge.domain.audit import Note
-from taskforge.domain.errors import Conflict, NotFound
+from taskforge.domain.errors import NotFound
 from taskforge.domain.job import JobStatus
 from taskforge.domain.query import QueueStats
 from taskforge.domain.queue import (
@@ -15,10 +15,14 @@ from taskforge.domain.queue import (
     Queue,
     QueueChange,
     UpdateQueue,
-    check_queue,
     queue_topic,
 )
-from taskforge.domain.versions import check_same
+from taskforge.domain.queue_changes import (
+    changed_targets,
+    check_runs_nothing,
+    plan_queue_change,
+    plan_queue_deletion,
+)
 from taskforge.storage.sqlite import bookkeeping, codec
 from taskforge.storage.sqlite.catalog_cache import sql
 from taskforge.storage.sqlite.codec import SECOND
@@ -49,7 +53,7 @@ def change_queue(
         case _:
             assert_never(change)
     after = changing.cache.queue(number)
-    changing.stamp_targets(before, after)
+    changing.stamp(changed_targets(before, after))
     changing.cache.reread(project, changing.version)
     transaction.wakes = True
     bookkeeping.announce(transaction, project, queue_topic(before, after), queue=number)
@@ -59,63 +63,52 @@ def change_queue(
 
 
 def _create(changing: Changing, change: CreateQueue) -> int:
-    check_queue(change)
+    values = plan_queue_change(change, None)
     transaction, project = changing.transaction, changing.project
     if not changing.version:
         raise NotFound("project", str(project))
-    changing.check_name(change.name)
-    changing.check_dead_letters(None, change.settings)
-    settings, now = codec.json(change.settings), transaction.now
-    values = (
+    changing.check(None, values)
+    row = (
         transaction.mint().bytes,
         project,
-        change.name,
-        change.description,
-        change.priority,
-        settings,
-        change.is_active,
-        now,
+        values.name,
+        values.description,
+        values.priority,
+        codec.json(values.settings),
+        values.is_active,
+        transaction.now,
         changing.version,
     )
-    number: int = transaction.execute(sql("add_queue"), values).fetchone()[0]
+    number: int = transaction.execute(sql("add_queue"), row).fetchone()[0]
     return number
 
 
 def _update(changing: Changing, old: Queue, change: UpdateQueue) -> int:
-    check_queue(change)
-    check_same(f"queue {old.name!r}", change.expected_version, old.version)
-    if change.name is not None and change.name != old.name:
-        changing.check_name(change.name)
-    settings = old.settings if change.settings is None else change.settings
-    changing.check_dead_letters(old.id, settings)
+    values = plan_queue_change(change, old)
+    changing.check(old.id, values)
     transaction = changing.transaction
     transaction.execute(
         sql("set_queue"),
         (
-            old.name if change.name is None else change.name,
-            old.description if change.description is None else change.description,
-            old.priority if change.priority is None else change.priority,
-            codec.json(settings),
-            old.is_active if change.is_active is None else change.is_active,
+            values.name,
+            values.description,
+            values.priority,
+            codec.json(values.settings),
+            values.is_active,
             transaction.now,
             changing.version,
             old.number,
         ),
     )
-    if settings.is_gated and not old.settings.is_gated:
+    if values.settings.is_gated and not old.settings.is_gated:
         transaction.execute(sql("gate_running"), (old.number,))
     return old.number
 
 
 def _delete(changing: Changing, old: Queue, change: DeleteQueue) -> int:
-    check_same(f"queue {old.name!r}", change.expected_version, old.version)
-    changing.check_buries_nobody(old)
+    plan_queue_deletion(change, old, changing.dead_letters_to(old))
     transaction = changing.transaction
-    busy = transaction.execute(sql("running_in"), (old.number,)).fetchone()[0]
-    if busy:
-        raise Conflict(
-            f"queue {old.name!r} has {busy} jobs processing; pause it and wait, or cancel them"
-        )
+    check_runs_nothing(old, transaction.execute(sql("running_in"), (old.number,)).fetchone()[0])
     transaction.execute(sql("delete_queue"), (old.number, transaction.now, changing.version))
     stranded = (codec.json([old.number]), CANCELLED_AT_ONCE)
     fences = [fence for (fence,) in transaction.execute(sql("stranded"), stranded)]

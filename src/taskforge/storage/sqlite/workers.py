@@ -6,7 +6,7 @@ from uuid import UUID
 
 from taskforge.domain import trail
 from taskforge.domain.audit import Note
-from taskforge.domain.errors import Conflict, NotFound
+from taskforge.domain.errors import NotFound
 from taskforge.domain.ids import uuid_from_bytes
 from taskforge.domain.outcome import OFFERED_AT_ONCE
 from taskforge.domain.query import WorkerTotals
@@ -21,6 +21,7 @@ from taskforge.domain.worker import (
     Sample,
     Worker,
     WorkerChange,
+    check_may_leave,
     check_name_is_free,
     check_worker,
     name_beside,
@@ -168,11 +169,8 @@ def deregister(
             check_same(
                 f"worker {name!r}", expected_mark, _latest(transaction, project, identity).mark
             )
-    busy = transaction.execute(sql("running_of"), (incarnation.bytes,)).fetchone()[0]
-    if busy and not died:
-        raise Conflict(
-            f"worker incarnation {incarnation} still runs {busy} jobs; hand them back first"
-        )
+    running = transaction.execute(sql("running_of"), (incarnation.bytes,)).fetchone()[0]
+    check_may_leave(incarnation, running, died=died)
     within = None if projects is None else codec.json(list(projects))
     values = (transaction.now, incarnation.bytes, died, within, transaction.steady)
     for left, identity in transaction.execute(sql("deregister"), values).fetchall():
