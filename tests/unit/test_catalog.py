@@ -6,13 +6,13 @@ import pytest
 
 from taskforge.domain.errors import Conflict
 from taskforge.domain.queue import Queue, QueueSettings
+from taskforge.domain.queue_changes import check_queue_name
 from taskforge.storage.catalog import (
     Card,
     Catalog,
     Lane,
     Remembered,
     Taker,
-    check_name,
     may_take,
     tier_of,
 )
@@ -215,5 +215,5 @@ def test_what_was_not_asked_for_lately_is_forgotten_first() -> None:
 )
 def test_a_name_that_leads_to_another_queue_is_taken(name: str, message: str) -> None:
     with pytest.raises(Conflict, match=message):
-        check_name(name, queue(1, "mail"))
-    check_name(name, None)
+        check_queue_name(name, queue(1, "mail"))
+    check_queue_name(name, None)
