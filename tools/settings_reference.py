@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 from taskforge.domain.queue import QueueSettings
-from taskforge.settings import PREFIX, Settings
+from taskforge.setting_sources import PREFIX
+from taskforge.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference" / "settings.md"

@@ -1,11 +1,7 @@
 """Settings: one frozen tree, merged once from a file, the environment and flags. Units are in the
 names."""
 
-import os
-import re
-import tomllib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,16 +16,13 @@ from taskforge.domain.urls import (
     check_store_url,
     is_loopback,
 )
-
-FILE = "taskforge.toml"
-PREFIX = "TASKFORGE_"
-
-
-class Found(msgspec.Struct, frozen=True):
-    """A setting's checked value, and where it came from: default, file, environment or flag."""
-
-    value: Any
-    source: str
+from taskforge.setting_sources import (
+    Found,
+    check_token_fits,
+    read_environment,
+    read_file,
+    told_as,
+)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -213,14 +206,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         # an id of digits is not a number
         texts = {field.name for field in msgspec.structs.fields(cls) if field.type is str}
         layers = {
-            "file": _from_file(file),
-            "environment": {
-                name.removeprefix(PREFIX).lower(): value
-                if name.removeprefix(PREFIX).lower() in texts
-                else _from_text(value)
-                for name, value in (os.environ if environment is None else environment).items()
-                if name.startswith(PREFIX) and not _is_foreign(name.removeprefix(PREFIX), value)
-            },
+            "file": read_file(file),
+            "environment": read_environment(texts, environment),
             "flag": {name: value for name, value in (flags or {}).items() if value is not None},
         }
         found = {
@@ -228,86 +215,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         }
         for source, values in layers.items():
             for name, value in values.items():
-                with _told_as(source, name, file):
+                with told_as(source, name, file):
                     if name not in found:
                         raise rules.unknown("", name, cls.__struct_fields__)
                 found[name] = Found(value, source)
         for name, one in found.items():
             if one.source != "default":
-                with _told_as(one.source, name, file):
+                with told_as(one.source, name, file):
                     found[name] = Found(_CHECKS[name](name, one.value), one.source)
-        _check_token_fits(found["url"], found["token"])
+        check_token_fits(found["url"], found["token"])
         return found
-
-
-_STRENGTH = ("default", "file", "environment", "flag")
-
-
-def _check_token_fits(url: Found, token: Found) -> None:
-    """A token goes to no address that came from a weaker place: the settings file of a folder would
-    send whoever works there, and their token, to a server of its author's."""
-    if not token.value or not str(url.value).startswith(("http://", "https://")):
-        return
-    if _STRENGTH.index(url.source) < _STRENGTH.index(token.source):
-        raise Invalid(
-            "token",
-            f"came from the {token.source}, and the address it would go to from {FILE}",
-            f"name the server where the token is named (--url or {PREFIX}URL), or put the token "
-            f"into {FILE}",
-        )
-
-
-@contextmanager
-def _told_as(source: str, name: str, file: Path | None) -> Iterator[None]:
-    """An error about a setting says where to mend it."""
-    try:
-        yield
-    except Invalid as error:
-        where = {"environment": f"{PREFIX}{name.upper()}", "file": f"{name} in {file or FILE}"}
-        raise Invalid(where.get(source, error.field), error.problem, error.expected) from None
-
-
-def _from_file(file: Path | None) -> dict[str, Any]:
-    path = Path(FILE) if file is None else file
-    if not path.exists():
-        if file is not None:
-            raise Invalid(
-                "file", f"{path} does not exist", "name an existing settings file, or none"
-            )
-        return {}
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise Invalid(
-            str(path),
-            f"is not valid TOML ({error})",
-            "mend it, or check it with `taskforge config check`",
-        ) from None
-
-
-_SERVICE_LINK = re.compile(r"SERVICE_HOST|SERVICE_PORT(_.*)?|PORT_\d+_(TCP|UDP|SCTP)(_.*)?")
-
-
-def _is_foreign(name: str, value: str) -> bool:
-    """Not of these settings: where our tests find PostgreSQL, and what Kubernetes tells pods about
-    a service named `taskforge`."""
-    is_link = _SERVICE_LINK.fullmatch(name) or (
-        name == "PORT" and value.startswith(("tcp://", "udp://", "sctp://"))
-    )
-    return name == "POSTGRES_BIN" or bool(is_link)
-
-
-def _from_text(value: str) -> Any:
-    """Environment variables are text; what reads as a number or a truth value is one."""
-    lowered = value.strip().lower()
-    if lowered in ("true", "false"):
-        return lowered == "true"
-    for kind in (int, float):
-        try:
-            return kind(value)
-        except ValueError:
-            continue
-    return value
 
 
 def _secret(field: str, value: Any) -> str:

@@ -291,13 +291,13 @@ async def test_a_log_of_requests_would_be_noticed(
     """The twin: a line for each request that has its headers."""
     from taskforge.api.entry import front
 
-    request_id, canaries = front._request_id, Canaries()
+    request_id, canaries = front.find_request_id, Canaries()
 
     def telling(headers: dict[bytes, bytes]) -> str:
         logging.getLogger("taskforge.api").debug("request with %s", headers)
         return request_id(headers)
 
-    monkeypatch.setattr(front, "_request_id", telling)
+    monkeypatch.setattr(front, "find_request_id", telling)
     await provoke(api, canaries, heard, monkeypatch)
     assert {"key", "idempotency key", "wrong tfk_"} <= set(
         canaries.within("\n".join(heard.records))

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from taskforge.api.entry import front, http_protocol
+from taskforge.api.entry import http_protocol, patient_body
 from tests.api.conftest import Api
 from tests.support.target import JOB, MIB, Target, serve_alone
 
@@ -260,7 +260,7 @@ async def test_slow_heads_and_bodies_end(
     api: Api, root: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_protocol, "HEAD_SECONDS", 0.3)
-    monkeypatch.setattr(front, "BODY_SECONDS", 0.3)
+    monkeypatch.setattr(patient_body, "BODY_SECONDS", 0.3)
     key = root.headers["authorization"]
     begun = (
         f"POST %s HTTP/1.1\r\nhost: x\r\nauthorization: {key}\r\ncontent-type: application/json\r\n"
@@ -303,7 +303,7 @@ async def test_without_a_limit_of_size_a_body_is_read(
     """The twin: the same body is refused for its size, and for what it says once nobody counts."""
     body, headers = b" " * (8 * MIB + 1), {"content-type": "application/json"}
     assert (await root.post("/api/v1/jobs/bulk", content=body, headers=headers)).status_code == 413
-    monkeypatch.setattr(front, "MAX_BODY_BYTES", 2**40)
+    monkeypatch.setattr(patient_body, "MAX_BODY_BYTES", 2**40)
     assert (await root.post("/api/v1/jobs/bulk", content=body, headers=headers)).status_code == 422
 
 

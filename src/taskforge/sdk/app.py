@@ -6,9 +6,6 @@ from typing import Any, Self, TypeVar, Unpack
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from msgspec import UNSET
-
-from taskforge.domain import rules
 from taskforge.domain.changes import CancelJob, Changed, JobChange, RedriveJob
 from taskforge.domain.errors import Invalid, NotFound
 from taskforge.domain.execution import Execution
@@ -21,29 +18,26 @@ from taskforge.operations import jobs as operations
 from taskforge.ports.engine import AnyEngine
 from taskforge.ports.jobs import Transactional
 from taskforge.sdk.connections import Connections
-from taskforge.sdk.declared import Declared, DeclaredQueues
+from taskforge.sdk.declarations import Declarations
 from taskforge.sdk.events import AppEvent, follow
 from taskforge.sdk.handles import JobHandle, id_of
 from taskforge.sdk.hidden_loop import HiddenLoop
-from taskforge.sdk.job_classes import ClassHandler, Job, handler_of
+from taskforge.sdk.job_classes import ClassHandler, Job
 from taskforge.sdk.jobs import JobDecorator, JobFunction
 from taskforge.sdk.keeping import choose_options, keeper_maker
 from taskforge.sdk.options import EnqueueOptions, Options
-from taskforge.sdk.schedules import AppSchedules, build
+from taskforge.sdk.schedules import AppSchedules
 from taskforge.sdk.waiter import has_ended
 from taskforge.settings import Settings
 from taskforge.wiring import make_engine, with_absolute_path, work_source
-from taskforge.worker.handler_calls import FailureHook, Middleware
 from taskforge.worker.registry import Handler, Registry
 from taskforge.worker.self_report import HealthCheck
 from taskforge.worker.worker import Worker
 
 T = TypeVar("T")
-J = TypeVar("J", bound=type[Job])
-S = TypeVar("S")
 
 
-class TaskForge:
+class TaskForge(Declarations):
     """`forge = TaskForge("sqlite:///jobs.db")`: one object per application, made at import,
     connected when first used."""
 
@@ -53,10 +47,7 @@ class TaskForge:
         """Without a URL, TASKFORGE_URL or taskforge.toml decides. Other settings may be given by
         name."""
         self.settings = settings or Settings.load({"url": url, **flags})
-        self.registry = Registry()
-        self._declared = DeclaredQueues()
-        self.middlewares: list[Middleware] = []
-        self.failure_hooks: list[FailureHook] = []
+        super().__init__()
         self._own = self._connections = self.connections(lambda: make_engine(self._store))
         self._hidden = HiddenLoop()
 
@@ -69,20 +60,7 @@ class TaskForge:
         self._settings = settings
         self._store = with_absolute_path(settings)  # what was written is shown, this is used
 
-    # --- Declaring ---
-
-    def queue(
-        self,
-        name: str,
-        *,
-        description: str | None = None,
-        priority: int | None = None,
-        dead_letter_queue: str | None = None,
-        **settings: Any,
-    ) -> None:
-        """Declare a queue: made, or brought to these settings, when the app next uses its store.
-        Settings not named stay."""
-        self._declared.add(Declared(name, description, priority, dead_letter_queue, settings))
+    # --- Declaring, beside what `Declarations` has ---
 
     @property
     def job(self) -> JobDecorator:
@@ -105,68 +83,10 @@ class TaskForge:
         self._add(handler, aliases)
         return JobFunction(self, handler)
 
-    def add(self, kind: J) -> J:
-        """Register a job class; also usable as a decorator."""
-        self._add(handler_of(kind), kind.aliases)
-        return kind
-
-    def _add(self, handler: Handler, aliases: tuple[str, ...]) -> None:
-        Options().build(handler, b"{}")  # what its jobs would be refused for is said here
-        self.registry.add(handler, aliases)
-        self._declared.mention(handler.queue)
-
-    def schedule(
-        self,
-        cron: str | None = None,
-        /,
-        *,
-        name: str | None = None,
-        payload: Any = UNSET,
-        **options: Any,
-    ) -> Callable[[S], S]:
-        """Run a handler by the clock: `@forge.schedule("0 3 * * *", tz="Asia/Jakarta")` above
-        `@forge.job`. Made, or brought to what is said here, when the app next uses its store; named
-        like its job type unless `name` says otherwise. `options`: see `schedules.create`."""
-
-        def declare(job: S) -> S:
-            handler = getattr(job, "handler", None)
-            if not isinstance(handler, Handler):
-                raise Invalid(
-                    "@forge.schedule", "is not above a handler", "put it above @forge.job"
-                )
-            timing = options if cron is None else {"cron": cron, **options}
-            new = build(name or handler.job_type, job, payload, timing)
-            handler.decode(bytes(new.job.payload))  # what it could not take is said here
-            self._declared.add_schedule(new)
-            return job
-
-        return declare
-
-    def own_schedules(self, owner: str) -> None:
-        """Mark the schedules that the code declares as this application's; those of its that are
-        gone from the code are removed when it connects."""
-        self._declared.schedules.owner = rules.text("owner", owner, most=100)
-
     @property
     def schedules(self) -> AppSchedules:
         """Make, read, edit, pause, resume, run and delete schedules."""
         return AppSchedules(self)
-
-    def middleware(self, layer: Middleware) -> Middleware:
-        """Wrap every handler: `async def layer(ctx, call): … await call() …`. The first one added
-        is the outermost."""
-        self.middlewares.append(layer)
-        return layer
-
-    def on_failure(self, hook: FailureHook) -> FailureHook:
-        """Call `hook(ctx, error)`, a plain or an async function, whenever a handler raises: for
-        Sentry and the like.
-
-        From a handler of `kind="process"` the error is a `RemoteError`: `.name` of its type,
-        `.message`, `.frames` (its traceback).
-        """
-        self.failure_hooks.append(hook)
-        return hook
 
     # --- Connecting ---
 

@@ -7,10 +7,7 @@ connections, medians of 7 rounds). `routes/hot.py` describes them and declares t
 """
 
 import asyncio
-import codecs
 import contextlib
-import re
-import uuid
 from collections.abc import Awaitable
 from typing import Any
 
@@ -18,35 +15,28 @@ import msgspec
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from taskforge.api.entry import hot_routes
-from taskforge.api.entry.bodies import BODY
 from taskforge.api.entry.caller import CSRF_HEADER, Caller, check_csrf, credential_of, origin_of
+from taskforge.api.entry.heads import (
+    find_request_id,
+    forwarded_of,
+    refuse_ambiguous,
+    refuse_long_head,
+    refuse_unread,
+)
 from taskforge.api.entry.parameters import check_query
+from taskforge.api.entry.patient_body import PatientBody, read_body
 from taskforge.api.entry.problems import (
     MEDIA_TYPE,
     Full,
-    HeadTooLong,
-    Problem,
-    TooLarge,
-    TooSlow,
     problem_of,
 )
 from taskforge.api.entry.room import BodyPlace, BodyRoom
-from taskforge.domain.access import Crowded, Unauthenticated, need
+from taskforge.domain.access import Crowded, need
 from taskforge.domain.addresses import find_client
-from taskforge.domain.errors import Invalid
 from taskforge.operations.limits.connection_limits import AddressShare
 from taskforge.operations.platform import Platform
 
-MAX_BODY_BYTES = 8 * 1024 * 1024
-MAX_HEAD_BYTES = 64 * 1024
-BODY_SECONDS = 60.0
 FULL_SECONDS = 2
-_SANE = re.compile(rb"[A-Za-z0-9._-]{1,64}")
-_WITH_BODY = ("POST", "PUT", "PATCH")
-_JSON, _FORM = b"application/json", b"application/x-www-form-urlencoded"
-# Forms of pages without scripts. Another site can send such a form too; these two routes check that
-# none did.
-_FORMS = (("POST", "/login"), ("POST", "/logout"))
 SECURITY: list[tuple[bytes, bytes]] = [
     (
         b"content-security-policy",
@@ -76,7 +66,7 @@ class Front:
             return
         values: Any = scope
         headers = dict(scope["headers"])
-        identifier = _request_id(headers)
+        identifier = find_request_id(headers)
         values["request_id"] = identifier
         if self._proxies:
             await self._pass_on(values, headers, receive, send)
@@ -118,11 +108,11 @@ class Front:
         values: Any = scope
         identifier = values["request_id"]
         marks = [*SECURITY, (b"x-request-id", identifier.encode())]
-        refused = _too_long(values, identifier) or _unread(
+        refused = refuse_long_head(values, identifier) or refuse_unread(
             values["method"], scope["path"], headers, identifier
         )
         if len(headers) != len(values["headers"]):
-            refused = refused or _ambiguous(values, identifier)
+            refused = refused or refuse_ambiguous(values, identifier)
         if refused is not None:
             await _send(send, refused.status, _encode(refused), MEDIA_TYPE, marks)
             return
@@ -172,7 +162,7 @@ class Front:
                 project = check_query(scope["query_string"], route.parameters).get(
                     "project", project
                 )
-            body = await _body(receive)
+            body = await read_body(receive)
             key = (
                 headers[b"idempotency-key"].decode("latin-1")
                 if b"idempotency-key" in headers
@@ -212,7 +202,7 @@ class Front:
 
 async def full(scope: Scope, _receive: Receive, send: Send) -> None:
     """The application for whoever comes when all connections are taken."""
-    identifier = _request_id(dict(scope["headers"]))
+    identifier = find_request_id(dict(scope["headers"]))
     problem = problem_of(
         Full("all connections of this server are taken; try again soon", retry_after=FULL_SECONDS),
         identifier,
@@ -251,114 +241,6 @@ async def _left(receive: Receive) -> None:
         message = await receive()
 
 
-class PatientBody:
-    """Receives a body, but not forever: whoever sends it drop by drop would hold a place that
-    others need."""
-
-    def __init__(self, receive: Receive, place: BodyPlace, *, checked: bool) -> None:
-        """`checked`: what comes must be UTF-8, which the framework's own decoder takes for
-        granted."""
-        self._receive = receive
-        self._place = place
-        self._decoder = codecs.getincrementaldecoder("utf-8")() if checked else None
-        self._until: float | None = None
-        self._whole = False
-
-    async def __call__(self) -> Any:
-        if self._whole:
-            return await self._receive()  # it says when the caller left, however long that takes
-        if self._until is None:
-            self._until = asyncio.get_running_loop().time() + BODY_SECONDS
-        try:
-            async with asyncio.timeout_at(self._until):
-                message: Any = await self._receive()
-        except TimeoutError:
-            raise TooSlow(
-                f"the body did not come within {BODY_SECONDS:.0f} s; send it faster, or less of it"
-            ) from None
-        if message["type"] == "http.disconnect":
-            raise Invalid(BODY, "ended before its time", "send all of it")
-        self._whole = not message.get("more_body", False)
-        self._place.add(len(message.get("body", b"")))
-        if self._decoder is not None:
-            try:
-                self._decoder.decode(message.get("body", b""), self._whole)
-            except UnicodeError:
-                raise Invalid(BODY, "is not UTF-8", "send valid JSON in UTF-8") from None
-        return message
-
-
-async def _body(receive: Receive) -> bytes:
-    message: Any = await receive()
-    if not message.get("more_body"):
-        whole: bytes = message.get("body", b"")
-        if len(whole) <= MAX_BODY_BYTES:
-            return whole
-    parts, size = [message.get("body", b"")], len(message.get("body", b""))
-    while message.get("more_body") and size <= MAX_BODY_BYTES:
-        message = await receive()
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-    if size > MAX_BODY_BYTES:
-        raise _too_large()
-    return b"".join(parts)
-
-
-def _unread(method: str, path: str, headers: dict[bytes, bytes], identifier: str) -> Problem | None:
-    """What is refused by its head alone."""
-    if int(headers.get(b"content-length", b"0") or 0) > MAX_BODY_BYTES:
-        return problem_of(_too_large(), identifier)
-    if method not in _WITH_BODY:
-        return None
-    kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
-    encoding = headers.get(b"content-encoding", b"identity").strip().lower()
-    expected = _FORM if (method, path) in _FORMS else _JSON
-    if encoding != b"identity" or (kind and kind != expected):
-        detail = f"send the body as {expected.decode()}, uncompressed"
-        return Problem(
-            type="urn:taskforge:problem:media-type",
-            title="Media type not supported",
-            status=415,
-            detail=detail,
-            request_id=identifier,
-        )
-    return None
-
-
-def _too_long(scope: Any, identifier: str) -> Problem | None:
-    """Heads that came in one piece; longer ones do not get here."""
-    size = (
-        len(scope["query_string"])
-        + len(scope["path"])
-        + sum(len(name) + len(value) for name, value in scope["headers"])
-    )
-    if size <= MAX_HEAD_BYTES:
-        return None
-    return problem_of(
-        HeadTooLong(f"the request's head is longer than {MAX_HEAD_BYTES // 1024} KiB"), identifier
-    )
-
-
-def _ambiguous(scope: Any, identifier: str) -> Problem | None:
-    """Two credentials: a proxy before us may have looked at the one, and we at the other."""
-    names = [name for name, _ in scope["headers"]]
-    return (
-        problem_of(Unauthenticated("send one Authorization header"), identifier)
-        if names.count(b"authorization") > 1
-        else None
-    )
-
-
-def forwarded_of(scope: Any) -> list[str]:
-    return [
-        value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"
-    ]
-
-
-def _too_large() -> TooLarge:
-    return TooLarge(f"the body is larger than {MAX_BODY_BYTES // 2**20} MiB; send less at a time")
-
-
 async def _send(
     send: Send, status: int, body: bytes, media_type: str, marks: list[tuple[bytes, bytes]]
 ) -> None:
@@ -371,9 +253,3 @@ async def _send(
     end: Any = {"type": "http.response.body", "body": body, "more_body": False}
     await send(start)
     await send(end)
-
-
-def _request_id(headers: dict[bytes, bytes]) -> str:
-    """The caller's own, if it is sane; else a new one."""
-    given = headers.get(b"x-request-id")
-    return given.decode() if given is not None and _SANE.fullmatch(given) else uuid.uuid4().hex

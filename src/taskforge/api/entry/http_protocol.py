@@ -10,7 +10,8 @@ import msgspec
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from taskforge.api.entry.front import FULL_SECONDS, MAX_HEAD_BYTES, SECURITY, full
+from taskforge.api.entry.front import FULL_SECONDS, SECURITY, full
+from taskforge.api.entry.heads import MAX_HEAD_BYTES
 from taskforge.api.entry.problems import MEDIA_TYPE, Problem
 from taskforge.domain.addresses import Network, is_among
 from taskforge.operations.limits.connection_limits import AddressShare, AddressShares
