@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from taskforge.domain.balancer import Candidate, sticky
+from taskforge.domain.balancer import Contender, sticky
 from taskforge.domain.limiter import Bucket
 from taskforge.pool import Adaptive, FixedRate, LeakyBucket, RateLimiter, TokenBucket, WorkerPool
 from tests.support.virtual_time import run
@@ -210,7 +210,7 @@ async def one_slow(name: str, index: int) -> None:
 def sticky_picture() -> str:
     """Which worker each of 64 keys belongs to, and where the keys of one that leaves go."""
     workers = [f"worker-{index}" for index in range(4)]
-    whole = [Candidate(name) for name in workers]
+    whole = [Contender(name) for name in workers]
     rest = [each for each in whole if each.name != "worker-2"]
     keys = [f"customer {index}" for index in range(64)]
     before = [str(sticky(key, whole)) for key in keys]

@@ -32,7 +32,7 @@ from taskforge.storage.records.cluster import ClusterRecords
 from taskforge.storage.records.schedules import ScheduleRecords
 from taskforge.wiring import Made
 from taskforge.worker.garbage import collect_less_often
-from taskforge.worker.worker import Worker
+from taskforge.worker.worker import LiveWorker
 
 if TYPE_CHECKING:
     from taskforge.api.server import ApiServer
@@ -46,7 +46,7 @@ def make_node(
     engine: AnyEngine,
     settings: Settings,
     *,
-    workers: Sequence[Worker] = (),
+    workers: Sequence[LiveWorker] = (),
     server: Made | None = None,
     beside: Iterable[Service] = (),
     prune_seconds: float = PRUNE_SECONDS,
@@ -145,7 +145,7 @@ class Node:
         services: Sequence[Service],
         *,
         server: "ApiServer | None" = None,
-        workers: Sequence[Worker] = (),
+        workers: Sequence[LiveWorker] = (),
         on_failure: Callable[[str, BaseException], None] | None = None,
     ) -> None:
         """`on_failure`, called with the part and its error, stops the node in its caller's own

@@ -22,7 +22,7 @@ from taskforge.domain.access import Role
 from taskforge.domain.tenancy import User
 from taskforge.operations.access import gatekeeper
 from taskforge.operations.access.access_tokens import AccessTokens, Claims
-from taskforge.operations.access.accounts import Grant
+from taskforge.operations.access.accounts import IssuedTokens
 from taskforge.storage.records.api_keys import ApiKeys
 from taskforge.storage.records.tokens import Tokens
 from tests.api.marked_tenant import EVERYTHING, PASSWORD, answer
@@ -38,7 +38,7 @@ class Account(msgspec.Struct, kw_only=True):
     """A user whose credentials are good, and what their token says."""
 
     user: User
-    grant: Grant
+    grant: IssuedTokens
     session: str
     csrf: str
     client: Any

@@ -23,11 +23,11 @@ from taskforge.domain.job import (
     KEPT_AS_IS,
     Claimed,
     Extras,
-    Job,
     JobFacts,
     JobOptions,
     NewJob,
     NewJobOptions,
+    StoredJob,
     new_job,
 )
 from taskforge.domain.job_request import NewJobBody
@@ -98,9 +98,9 @@ def test_every_door_takes_every_field() -> None:
 
 def test_every_reader_is_told_every_field() -> None:
     read = {one.read for one in EXAMPLES.values() if one.read is not None}
-    assert read <= set(Job.__struct_fields__)
+    assert read <= set(StoredJob.__struct_fields__)
     renamed = {"worker": "worker_incarnation"}
-    shown = {renamed.get(name, name) for name in Job.__struct_fields__} - {"epoch"}
+    shown = {renamed.get(name, name) for name in StoredJob.__struct_fields__} - {"epoch"}
     assert set(JobView.__struct_fields__) == shown | {"redacted"}
 
 
@@ -145,7 +145,7 @@ def _app(**place: Any) -> TaskForge:
     return forge
 
 
-def _check_read(job: Job) -> None:
+def _check_read(job: StoredJob) -> None:
     for name, example in EXAMPLES.items():
         if example.read is not None:
             wanted = example.value if example.comes_back is msgspec.UNSET else example.comes_back
@@ -241,7 +241,7 @@ def _without(names: tuple[str, ...], name: str) -> tuple[str, ...]:
     return tuple(one for one in names if one != name)
 
 
-def _without_trace(job: Job, *arguments: Any, **options: Any) -> JobView:
+def _without_trace(job: StoredJob, *arguments: Any, **options: Any) -> JobView:
     return job_view(msgspec.structs.replace(job, trace=None), *arguments, **options)
 
 

@@ -36,7 +36,7 @@ from taskforge.worker.registration import Registration
 from taskforge.worker.running_jobs import RunningJobs
 from taskforge.worker.self_report import SelfReport
 from taskforge.worker.watchdog import Watchdog
-from taskforge.worker.worker import Worker
+from taskforge.worker.worker import LiveWorker
 
 forge = TaskForge()
 forge.queue("default", max_retries=50, max_crashes=1_000, retry_delay_seconds=0.05, retry_jitter=0)
@@ -240,7 +240,7 @@ def _take_silence_for_death() -> None:
             chance,
         )
 
-    def drop(self: Worker, reason: str, why: str) -> None:
+    def drop(self: LiveWorker, reason: str, why: str) -> None:
         self.executor.take_back()
         self.executor.interrupt_all("lost")
         if not self._lost_lease.done():
@@ -248,7 +248,7 @@ def _take_silence_for_death() -> None:
 
     upkeep.Upkeep.once = forgetful  # type: ignore[method-assign]
     upkeep.decide = strict
-    Worker._let_go = drop  # type: ignore[method-assign]
+    LiveWorker._let_go = drop  # type: ignore[method-assign]
 
 
 def _break(twin: str) -> None:
@@ -290,10 +290,10 @@ def _break(twin: str) -> None:
         _take_silence_for_death()
     elif twin == "hands nothing back":
 
-        async def rush(self: Worker, leftover: object) -> None:
+        async def rush(self: LiveWorker, leftover: object) -> None:
             os._exit(0)
 
-        Worker._wind_down = rush  # type: ignore[method-assign]
+        LiveWorker._wind_down = rush  # type: ignore[method-assign]
     elif twin == "drops what it cannot report":
         report = HttpSource.complete
 
@@ -314,7 +314,7 @@ def _break(twin: str) -> None:
 def _break_at_hangs(twin: str) -> None:
     if twin == "nobody watches":
         Watchdog.start = lambda _: None  # type: ignore[method-assign]
-        Worker._look_at_stuck = lambda _: None  # type: ignore[method-assign]
+        LiveWorker._look_at_stuck = lambda _: None  # type: ignore[method-assign]
         SelfReport.send_pulse = lambda _: None  # type: ignore[method-assign]
     elif twin == "charges the neighbours":
 

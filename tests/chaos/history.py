@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from taskforge.domain.job import Job, JobStatus
+from taskforge.domain.job import JobStatus, StoredJob
 from taskforge.domain.outcome import LEASE_RAN_OUT
 from taskforge.domain.query import FIRST
 from taskforge.domain.tenancy import FIRST_PROJECT
@@ -91,9 +91,9 @@ class History:
         return sorted(took)
 
 
-async def jobs(engine: Engine, wanted: set[UUID]) -> list[Job]:
+async def jobs(engine: Engine, wanted: set[UUID]) -> list[StoredJob]:
     ordered = sorted(wanted)
-    found: list[Job] = []
+    found: list[StoredJob] = []
     for start in range(0, len(ordered), 500):
         found += await engine.get([FIRST_PROJECT], ordered[start : start + 500])
     return found

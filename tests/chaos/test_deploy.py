@@ -11,7 +11,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from taskforge.domain.job import Job, new_job
+from taskforge.domain.job import StoredJob, new_job
 from taskforge.domain.tenancy import FIRST_PROJECT
 from tests.chaos.fleet import Figure, Fleet, beside, bound
 
@@ -30,7 +30,7 @@ class Producers:
     def __init__(self, fleet: Fleet, release: str) -> None:
         self.release = release
         self.jobs: dict[UUID, str] = {}
-        self.ended: list[Job] = []
+        self.ended: list[StoredJob] = []
         self._fleet = fleet
 
     async def run(self) -> None:
@@ -43,7 +43,7 @@ class Producers:
             }
             await asyncio.sleep(0.1)
 
-    async def found(self) -> list[Job]:
+    async def found(self) -> list[StoredJob]:
         engine, ids = await self._fleet.forge.engine(), list(self.jobs)
         return [
             job

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from taskforge.domain.explanation import Candidate
-from taskforge.domain.job import Job, JobStatus
+from taskforge.domain.job import JobStatus, StoredJob
 from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.domain.worker import Worker
 from tests.chaos.fleet import Figure, Fleet
@@ -46,7 +46,7 @@ class Watch:
         told = await (await self.fleet.forge.engine()).explain([FIRST_PROJECT], self._probe)
         return told.workers[0]
 
-    async def ended(self, *wanted: UUID) -> list[Job]:
+    async def ended(self, *wanted: UUID) -> list[StoredJob]:
         engine = await self.fleet.forge.engine()
         async with asyncio.timeout(PATIENCE):
             while not all(job.status.is_final for job in await jobs(engine, set(wanted))):

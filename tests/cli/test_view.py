@@ -15,7 +15,7 @@ from taskforge.cli.ui.view import Heading, ViewLine, draw
 from taskforge.domain.durations import span
 from taskforge.domain.errors import Invalid
 from taskforge.domain.ids import IdMint
-from taskforge.domain.job import ErrorInfo, Job, JobStatus
+from taskforge.domain.job import ErrorInfo, JobStatus, StoredJob
 from taskforge.domain.query import QueueStats
 
 IDENTIFIER = "01a1e196-9e4f-72df-b3cd-0a65f6000000"
@@ -93,8 +93,8 @@ def test_the_note_gives_way_and_then_what_is_spare() -> None:
     assert _lines(100, "short")[2].rstrip().endswith("short")
 
 
-def _job(status: JobStatus, **changes: object) -> Job:
-    job = Job(
+def _job(status: JobStatus, **changes: object) -> StoredJob:
+    job = StoredJob(
         id=IdMint()(),
         project=1,
         queue="a queue with a name of its own",

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from taskforge.domain.audit import Note
-from taskforge.domain.audit_chain import Head, Seal, SealKey, SealKeys, Verdict, next_seal
+from taskforge.domain.audit_chain import ChainCheck, Head, Seal, SealKey, SealKeys, next_seal
 from taskforge.domain.tenancy import Quota
 from taskforge.storage.records.audit_seals import AuditSeals, _added
 from taskforge.storage.records.kinds import RecordKinds
@@ -141,7 +141,7 @@ async def test_tampering_shows_with_the_last_exported_head(
     engine: Any, seals: AuditSeals, clock: Clock, way: str
 ) -> None:
     head = await fill(engine, seals, clock)
-    assert await seals.verify(DAYS, head) == Verdict(
+    assert await seals.verify(DAYS, head) == ChainCheck(
         intact=True,
         seals=3,
         entries=7,

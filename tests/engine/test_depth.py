@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from taskforge.domain.alike import Alike
-from taskforge.domain.job import Job, NewJob
+from taskforge.domain.job import NewJob, StoredJob
 from taskforge.domain.outcome import Finish, ToSucceeded
 from taskforge.domain.query import JobFilter, Page, cursor_at
 from taskforge.ports.engine import Engine
@@ -57,7 +57,7 @@ async def list_all_ways(store: PostgresStore, world: World) -> int:
     before = await touched(store)
     engine = await store.open(world.clock)
     first = await engine.list_jobs([1], JobFilter(), Page(limit=50))
-    pages: list[list[Job]] = [
+    pages: list[list[StoredJob]] = [
         first,
         await engine.list_jobs([1], JobFilter(), Page(limit=50, cursor=cursor_at(first[-1].id))),
         await engine.list_jobs(

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from taskforge import JobCancelled, JobDeadLettered, JobFailed, TaskForge
-from taskforge.domain.job import Job, JobStatus
+from taskforge.domain.job import JobStatus, StoredJob
 from taskforge.sdk.waiter import Waiter
 from tests.support.crew import Crew
 
@@ -127,7 +127,7 @@ async def test_one_by_one_costs_little_more_than_a_look(sqlite_url: str) -> None
                 await call(handle)
             return time.perf_counter() - started
 
-        async def look(handle: Any) -> Job:
+        async def look(handle: Any) -> StoredJob:
             return await forge.get(handle.id)
 
         async def result(handle: Any) -> Any:

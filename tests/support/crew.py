@@ -7,12 +7,12 @@ from uuid import UUID
 
 from taskforge import JobHandle, TaskForge
 from taskforge.domain.execution import Execution
-from taskforge.domain.job import Job
+from taskforge.domain.job import StoredJob
 from taskforge.domain.log import Level, Line
 from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.node import make_upkeep
 from taskforge.sdk.jobs import JobFunction
-from taskforge.worker.worker import Worker
+from taskforge.worker.worker import LiveWorker
 
 PATIENCE = 20.0  # other work shares the machine; nothing waits this long when all is well
 
@@ -22,7 +22,7 @@ class Crew:
         """`keep` starts the upkeep where that is not for this process to do."""
         self.forge = forge
         self._keep = keep
-        self._workers: list[tuple[Worker, asyncio.Task[None]]] = []
+        self._workers: list[tuple[LiveWorker, asyncio.Task[None]]] = []
         self._upkeep: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -39,7 +39,7 @@ class Crew:
             await asyncio.gather(self._upkeep, return_exceptions=True)
         await self.forge.close()
 
-    async def start(self, *, upkeep: bool = True, **options: Any) -> Worker:
+    async def start(self, *, upkeep: bool = True, **options: Any) -> LiveWorker:
         """A worker that claims by the time this returns."""
         worker = await self.forge.worker(**options)
         task = asyncio.create_task(worker.run())
@@ -61,16 +61,16 @@ class Crew:
             if upkeep is not None:
                 self._upkeep = asyncio.create_task(upkeep.run())
 
-    async def stop(self, worker: Worker) -> None:
+    async def stop(self, worker: LiveWorker) -> None:
         worker.stop()
         await self.ended(worker)
 
-    async def ended(self, worker: Worker) -> None:
+    async def ended(self, worker: LiveWorker) -> None:
         [task] = [task for one, task in self._workers if one is worker]
         async with asyncio.timeout(PATIENCE):
             await task
 
-    async def end(self, handle: JobHandle[Any]) -> Job:
+    async def end(self, handle: JobHandle[Any]) -> StoredJob:
         """The job when it has ended."""
         async with asyncio.timeout(PATIENCE):
             return await self.forge.wait(handle.id)

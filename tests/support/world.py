@@ -19,10 +19,10 @@ from taskforge.domain.ids import job_of
 from taskforge.domain.job import (
     Claimed,
     Inserted,
-    Job,
     JobStatus,
     NewJob,
     Refused,
+    StoredJob,
     error_info,
     new_job,
 )
@@ -136,7 +136,7 @@ class World:
         assert all(isinstance(answer, Inserted) for answer in answers)
         return [answer.job for answer in answers if isinstance(answer, Inserted)]
 
-    async def job(self, job: UUID, project: int = FIRST_PROJECT) -> Job:
+    async def job(self, job: UUID, project: int = FIRST_PROJECT) -> StoredJob:
         [found] = await self.engine.get([project], [job])
         return found
 
@@ -246,5 +246,5 @@ def refusal(answer: object, kind: type[E]) -> E:
     return answer.error
 
 
-def ids(jobs: Sequence[Job]) -> list[UUID]:
+def ids(jobs: Sequence[StoredJob]) -> list[UUID]:
     return [job.id for job in jobs]

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from taskforge.domain.balancer import (
     EXPLORE_EVERY,
-    Candidate,
+    Contender,
     Credits,
     Experience,
     adaptive,
@@ -31,7 +31,7 @@ def names(count: int) -> list[str]:
 
 @given(NAMES, st.integers(1, 5))
 def test_round_robin_gives_everyone_the_same(workers: list[str], rounds: int) -> None:
-    candidates, last, chosen = [Candidate(name) for name in workers], None, []
+    candidates, last, chosen = [Contender(name) for name in workers], None, []
     for _ in range(len(workers) * rounds):
         last = round_robin(last, candidates)
         chosen.append(last)
@@ -43,14 +43,14 @@ def test_round_robin_gives_everyone_the_same(workers: list[str], rounds: int) ->
 
 
 def test_round_robin_goes_on_where_it_was_when_workers_come_and_go() -> None:
-    def among(*workers: str) -> list[Candidate]:
-        return [Candidate(name) for name in workers]
+    def among(*workers: str) -> list[Contender]:
+        return [Contender(name) for name in workers]
 
     assert round_robin("b", among("a", "c")) == "c"
     assert round_robin("b", among("a", "bb", "c")) == "bb"
     assert round_robin("z", among("b", "a")) == "a"
-    assert round_robin("a", [Candidate("a"), Candidate("b", 1, 1)]) == "a"
-    assert round_robin("a", [Candidate("b", 1, 1)]) is None
+    assert round_robin("a", [Contender("a"), Contender("b", 1, 1)]) == "a"
+    assert round_robin("a", [Contender("b", 1, 1)]) is None
 
 
 # --- Weighted ---
@@ -61,7 +61,7 @@ def test_weights_are_shares_and_nobody_is_ever_a_whole_job_ahead_or_behind(
     weights: list[int],
 ) -> None:
     candidates = [
-        Candidate(name, weight=weight)
+        Contender(name, weight=weight)
         for name, weight in zip(names(len(weights)), weights, strict=True)
     ]
     total, credit, counts = sum(weights), {}, Counter[str]()
@@ -81,7 +81,7 @@ def test_weights_are_shares_and_nobody_is_ever_a_whole_job_ahead_or_behind(
 
 
 def test_a_heavy_worker_alternates_with_the_others() -> None:
-    candidates, credit, chosen = [Candidate("a", weight=2), Candidate("b"), Candidate("c")], {}, ""
+    candidates, credit, chosen = [Contender("a", weight=2), Contender("b"), Contender("c")], {}, ""
     for _ in range(8):
         credit, name = weighted(credit, candidates)
         chosen += name or "-"
@@ -95,14 +95,14 @@ def test_weighted_goes_on_when_workers_come_go_and_fill_up(
     credit: Credits = {}
     for weights, turns in phases:
         candidates = [
-            Candidate(name, weight=weight)
+            Contender(name, weight=weight)
             for name, weight in zip(names(len(weights)), weights, strict=True)
         ]
         for _ in range(turns):
             credit, chosen = weighted(credit, candidates)
             assert chosen in names(len(weights))
             assert set(credit) == set(names(len(weights)))
-    assert weighted(credit, [Candidate("w00", 1, 1)]) == (credit, None)
+    assert weighted(credit, [Contender("w00", 1, 1)]) == (credit, None)
 
 
 # --- Least load ---
@@ -113,7 +113,7 @@ def test_no_free_worker_is_less_loaded_than_the_chosen(
     loads: list[tuple[int, int]], last: str | None
 ) -> None:
     candidates = [
-        Candidate(name, active, most)
+        Contender(name, active, most)
         for name, (active, most) in zip(names(len(loads)), loads, strict=True)
     ]
     free = {each.name: each for each in candidates if each.active < each.most}
@@ -129,7 +129,7 @@ def test_no_free_worker_is_less_loaded_than_the_chosen(
 def test_least_load_fills_equals_evenly(count: int, rounds: int) -> None:
     active, last = Counter[str](), None
     for _ in range(count * rounds):
-        last = least_load(last, [Candidate(name, active[name], rounds) for name in names(count)])
+        last = least_load(last, [Contender(name, active[name], rounds) for name in names(count)])
         assert last is not None
         active[last] += 1
     assert active == dict.fromkeys(names(count), rounds)
@@ -144,7 +144,7 @@ def share(
     """Jobs that come one at a time, each done before the next."""
     experience, counts = Experience(), Counter[str]()
     for _ in range(jobs):
-        experience, chosen = adaptive(experience, [Candidate(name, 0, 10) for name in seconds])
+        experience, chosen = adaptive(experience, [Contender(name, 0, 10) for name in seconds])
         assert chosen is not None
         counts[chosen] += 1
         experience = observe(experience, chosen, seconds[chosen], failed=chosen in failing)
@@ -169,7 +169,7 @@ def test_a_worker_that_is_well_again_is_found_out() -> None:
         experience = observe(experience, "b", 0.2, failed=False)
     chosen = []
     for _ in range(1_000):
-        experience, name = adaptive(experience, [Candidate("a", 0, 5), Candidate("b", 0, 5)])
+        experience, name = adaptive(experience, [Contender("a", 0, 5), Contender("b", 0, 5)])
         assert name is not None
         chosen.append(name)
         experience = observe(experience, name, 0.1 if name == "a" else 0.2, failed=False)
@@ -178,14 +178,14 @@ def test_a_worker_that_is_well_again_is_found_out() -> None:
 
 def test_a_long_queue_weighs_more_than_speed_and_strangers_are_welcome() -> None:
     known = observe(observe(Experience(), "fast", 0.1, failed=False), "slow", 0.2, failed=False)
-    assert adaptive(known, [Candidate("fast", 5, 10), Candidate("slow", 0, 10)])[1] == "slow"
-    assert adaptive(known, [Candidate("fast", 1, 10), Candidate("new", 0, 10)])[1] == "new"
-    assert adaptive(known, [Candidate("fast", 10, 10)])[1] is None
+    assert adaptive(known, [Contender("fast", 5, 10), Contender("slow", 0, 10)])[1] == "slow"
+    assert adaptive(known, [Contender("fast", 1, 10), Contender("new", 0, 10)])[1] == "new"
+    assert adaptive(known, [Contender("fast", 10, 10)])[1] is None
 
 
 def test_those_who_left_are_forgotten() -> None:
     known = observe(observe(Experience(), "a", 0.1, failed=False), "b", 0.2, failed=False)
-    assert set(adaptive(known, [Candidate("b")])[0].records) == {"b"}
+    assert set(adaptive(known, [Contender("b")])[0].records) == {"b"}
 
 
 # --- Sticky ---
@@ -196,7 +196,7 @@ def test_only_the_leavers_keys_move_and_the_newcomers_keys_are_all_it_takes(
     workers: list[str], data: st.DataObject
 ) -> None:
     leaver = data.draw(st.sampled_from(workers))
-    whole = [Candidate(name) for name in workers]
+    whole = [Contender(name) for name in workers]
     rest = [each for each in whole if each.name != leaver]
     for key in KEYS:
         home = sticky(key, whole)
@@ -208,14 +208,14 @@ def test_only_the_leavers_keys_move_and_the_newcomers_keys_are_all_it_takes(
 
 def test_a_full_home_is_left_for_the_next_and_come_back_to() -> None:
     for key in KEYS:
-        home = sticky(key, [Candidate(name) for name in names(5)])
-        full = [Candidate(name, 1 if name == home else 0) for name in names(5)]
+        home = sticky(key, [Contender(name) for name in names(5)])
+        full = [Contender(name, 1 if name == home else 0) for name in names(5)]
         gone = [each for each in full if each.name != home]
         assert sticky(key, full) == sticky(key, gone) != home
-    assert sticky("x", [Candidate("a", 1, 1)]) is None
+    assert sticky("x", [Contender("a", 1, 1)]) is None
 
 
 def test_keys_spread_by_weight() -> None:
-    candidates = [Candidate("light", weight=1), Candidate("heavy", weight=3)]
+    candidates = [Contender("light", weight=1), Contender("heavy", weight=3)]
     counts = Counter(sticky(f"user {number}", candidates) for number in range(4_000))
     assert 2_800 < counts["heavy"] < 3_200

@@ -8,7 +8,7 @@ import pytest
 
 from taskforge.domain.explain import explain
 from taskforge.domain.explanation import MOST_AHEAD, PlaceInLine, Rate
-from taskforge.domain.job import Job, JobStatus
+from taskforge.domain.job import JobStatus, StoredJob
 from taskforge.domain.queue import Queue, QueueSettings
 from taskforge.domain.worker import Worker, WorkerStatus
 
@@ -31,8 +31,8 @@ def queue(**settings: Any) -> Queue:
     )
 
 
-def job(status: JobStatus = JobStatus.PENDING, **facts: Any) -> Job:
-    return Job(
+def job(status: JobStatus = JobStatus.PENDING, **facts: Any) -> StoredJob:
+    return StoredJob(
         id=UUID(int=2),
         project=1,
         queue="mail",

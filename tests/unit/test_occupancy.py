@@ -62,9 +62,9 @@ def test_the_best_lanes_come_by_tier_and_then_by_the_turn_of_their_first(
     judge(view, card(4, priority=5))
     assert view.best(16) == (view.best(16)[0], None)
     assert numbers(view) == [4, 2, 3, 1]
-    lanes, ceiling = view.best(2)
+    lanes, frontier = view.best(2)
     assert [lane.number for lane in lanes] == [4, 2]
-    assert ceiling == (99, 20)
+    assert frontier == (99, 20)
     assert numbers(view, 2, without=(4,)) == [2, 3]
     assert numbers(view) == [4, 2, 3, 1]  # asking takes nothing out
 

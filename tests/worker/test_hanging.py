@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 
 from taskforge import TaskForge
-from taskforge.domain.job import Job
+from taskforge.domain.job import StoredJob
 from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.domain.worker import Worker as SeenWorker
 from taskforge.worker import stuck
@@ -238,7 +238,7 @@ async def test_a_supervised_worker_with_too_few_slots_left_finishes_what_it_can_
     release.set()
     assert worker.hangs
     assert time.monotonic() - started < 5
-    job: Job = await crew.end(handle)
+    job: StoredJob = await crew.end(handle)
     assert (job.status, job.attempt_count) == ("succeeded", 1)
 
 

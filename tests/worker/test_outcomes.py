@@ -13,7 +13,7 @@ import pytest
 
 from taskforge import Cancel, Context, Fail, Invalid, JobFailed, Retry, Skip, Snooze, TaskForge
 from taskforge.domain.errors import Conflict, StoreFault, StoreUnavailable
-from taskforge.domain.job import Claimed, Job
+from taskforge.domain.job import Claimed, StoredJob
 from taskforge.domain.outcome import Failure, Outcome, Success
 from taskforge.domain.queue import QueueSettings
 from taskforge.ports.work_source import Completion
@@ -63,10 +63,10 @@ async def test_every_verdict_raised_and_returned_in_every_kind(
         [handle] = await forge.enqueue_many([_new(in_process, payload)])
         jobs[handle] = what
 
-    async def seen() -> list[tuple[str, Job]]:
+    async def seen() -> list[tuple[str, StoredJob]]:
         return [(what, await handle.job()) for handle, what in jobs.items()]
 
-    async def is_there(what: str, job: Job) -> bool:
+    async def is_there(what: str, job: StoredJob) -> bool:
         return (job.status, job.attempt_count) == EXPECTED[what][:2] and bool(
             await crew_on_each.executions(job.id)
         )

@@ -15,15 +15,15 @@ from taskforge import Context
 from taskforge.domain.claim import Claim
 from taskforge.domain.job import Claimed, JobStatus
 from taskforge.domain.tenancy import FIRST_PROJECT
-from taskforge.domain.worker import Worker as StoredWorker
+from taskforge.domain.worker import Worker
 from taskforge.operations.work.completion import StoreSource
 from taskforge.ports.work_source import Completion, WorkSource
 from taskforge.worker.http_source import HttpSource
-from taskforge.worker.worker import Worker
+from taskforge.worker.worker import LiveWorker
 from tests.support.crew import Crew, until
 
 
-async def _row(crew: Crew, worker: Worker) -> StoredWorker:
+async def _row(crew: Crew, worker: LiveWorker) -> Worker:
     [row] = [
         one
         for one in await (await crew.forge.engine()).workers([FIRST_PROJECT])

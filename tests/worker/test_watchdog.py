@@ -31,7 +31,7 @@ from taskforge.worker.options import WorkerOptions
 from taskforge.worker.processes.supervisor import REPLACE
 from taskforge.worker.registry import Registry
 from taskforge.worker.watchdog import Held, Watchdog
-from taskforge.worker.worker import Worker
+from taskforge.worker.worker import LiveWorker
 from tests.support.crew import until
 
 CHANNEL: Any = None
@@ -272,7 +272,7 @@ async def test_a_job_that_others_hold_up_goes_back_unspent_only_so_often(
 async def test_what_the_loop_kept_from_starting_goes_back_though_no_keeper_handed_it_back() -> None:
     """The keeper may have died meanwhile, or the store been away."""
     nobody: Any = None
-    one = Worker(nobody, Registry(), WorkerOptions(slots=3), nobody)
+    one = LiveWorker(nobody, Registry(), WorkerOptions(slots=3), nobody)
     jobs = [a_job().claimed for _ in range(2)]
     one.executor.add(jobs)
     held = Held(None, "")
@@ -289,7 +289,7 @@ async def test_a_job_that_begins_while_the_longest_is_looked_for_is_told_of_too(
     is told anew."""
     nobody: Any = None
     options = WorkerOptions(supervised=True)
-    one, pulses = Worker(nobody, Registry(), options, nobody), list[float]()
+    one, pulses = LiveWorker(nobody, Registry(), options, nobody), list[float]()
     keeper: Any = SimpleNamespace(send_pulse=lambda pulse: pulses.append(pulse.patience) or True)
     report, look, is_foreseen = one.self_report, one.watchdog.longest_allowed, list[bool]()
     report.keeper = keeper

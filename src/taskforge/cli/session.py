@@ -27,7 +27,7 @@ from taskforge.telemetry.outage import Outage
 from taskforge.wiring import Made, sqlite_path
 from taskforge.worker.processes.process_watch import has_left, heard
 from taskforge.worker.processes.supervision import FINISHED, READY, Supervision
-from taskforge.worker.worker import Worker
+from taskforge.worker.worker import LiveWorker
 
 T = TypeVar("T")
 logger = logging.getLogger("taskforge.cli")
@@ -71,7 +71,7 @@ async def _until_done(task: asyncio.Task[T]) -> None:
 class WorkSession:
     """From the connected store to the exit status."""
 
-    def __init__(self, forge: TaskForge, worker: Worker, engine: AnyEngine) -> None:
+    def __init__(self, forge: TaskForge, worker: LiveWorker, engine: AnyEngine) -> None:
         self.forge = forge
         self.worker = worker
         self.engine = engine

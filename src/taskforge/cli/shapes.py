@@ -10,7 +10,7 @@ import msgspec
 
 from taskforge.domain.changes import Changed
 from taskforge.domain.execution import Execution
-from taskforge.domain.job import Job, Refused
+from taskforge.domain.job import Refused, StoredJob
 from taskforge.domain.log import Line
 from taskforge.domain.query import WHOLE, Page, QueueStats
 from taskforge.domain.queue import Queue
@@ -19,13 +19,13 @@ from taskforge.domain.worker import Worker
 Shape = dict[str, Any]
 
 
-def job(found: Job) -> Shape:
+def job(found: StoredJob) -> Shape:
     shape = msgspec.structs.asdict(found)
     shape["requires"] = msgspec.json.decode(found.requires) if found.requires else None
     return shape
 
 
-def listed_job(found: Job, page: Page) -> Shape:
+def listed_job(found: StoredJob, page: Page) -> Shape:
     """Without what was not asked for."""
     left_out = WHOLE - page.include
     return {name: value for name, value in job(found).items() if name not in left_out}
@@ -84,7 +84,7 @@ def answer(identifier: UUID, found: Changed | Refused) -> Shape:
     }
 
 
-def change_of_status(found: Job, before: str | None, at: datetime) -> Shape:
+def change_of_status(found: StoredJob, before: str | None, at: datetime) -> Shape:
     return {
         "at": at,
         "id": found.id,

@@ -23,7 +23,7 @@ from taskforge.domain.changes import (
 from taskforge.domain.errors import Invalid
 from taskforge.domain.execution import Execution
 from taskforge.domain.explanation import Explanation
-from taskforge.domain.job import Inserted, Job, JobStatus, NewJob, Refused
+from taskforge.domain.job import Inserted, JobStatus, NewJob, Refused, StoredJob
 from taskforge.domain.job_request import apart, request_of
 from taskforge.domain.log import Level, Line
 from taskforge.domain.query import WHOLE, JobFilter, Page
@@ -152,21 +152,21 @@ def _refused(one: _Refusal) -> Refused:
     )
 
 
-def get_job(job: UUID) -> Request[Job]:
+def get_job(job: UUID) -> Request[StoredJob]:
     return get(f"/jobs/{job}", lambda body: _job(body).to_domain())
 
 
-def get_jobs(jobs: Sequence[UUID]) -> Request[tuple[list[Job], bool]]:
+def get_jobs(jobs: Sequence[UUID]) -> Request[tuple[list[StoredJob], bool]]:
     """Those that are there, at most `MOST_IDS`; and whether there are more behind the last one."""
     return get("/jobs", _read_some, id=[str(job) for job in jobs], include=sorted(WHOLE))
 
 
-def _read_some(body: bytes) -> tuple[list[Job], bool]:
+def _read_some(body: bytes) -> tuple[list[StoredJob], bool]:
     page = _jobs(body)
     return [one.to_domain() for one in page.items], page.next_cursor is not None
 
 
-def list_jobs(wanted: JobFilter, page: Page) -> Request[tuple[list[Job], bool]]:
+def list_jobs(wanted: JobFilter, page: Page) -> Request[tuple[list[StoredJob], bool]]:
     """A page, and whether there may be one behind it."""
     return get(
         "/jobs",

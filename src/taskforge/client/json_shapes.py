@@ -9,7 +9,7 @@ import msgspec
 
 from taskforge.domain.assignment import Assignment
 from taskforge.domain.execution import Execution, ExecutionStatus
-from taskforge.domain.job import ErrorInfo, Job, JobFacts
+from taskforge.domain.job import ErrorInfo, JobFacts, StoredJob
 from taskforge.domain.log import Level, Line
 from taskforge.domain.query import QueueStats
 from taskforge.domain.queue import Queue, QueueSettings
@@ -25,12 +25,12 @@ class JobShape(JobFacts, kw_only=True, frozen=True):
     requires: msgspec.Raw = NULL
     worker_incarnation: UUID | None = None
 
-    def to_domain(self) -> Job:
+    def to_domain(self) -> StoredJob:
         requires = "" if bytes(self.requires) == b"null" else bytes(self.requires).decode()
         payload = None
         if isinstance(self.payload, msgspec.Raw) and not (self.redacted or self.payload_erased):
             payload = self.payload.copy()
-        return Job(
+        return StoredJob(
             project=0,
             epoch=0,
             payload=payload,

@@ -22,7 +22,7 @@ from taskforge.domain.changes import Changed, JobChange
 from taskforge.domain.errors import Conflict, Gone, Invalid, NotFound, StoreUnavailable
 from taskforge.domain.execution import Execution
 from taskforge.domain.explanation import Explanation
-from taskforge.domain.job import Inserted, Job, NewJob, Refused
+from taskforge.domain.job import Inserted, NewJob, Refused, StoredJob
 from taskforge.domain.job_page import next_cursor
 from taskforge.domain.log import Level, Line
 from taskforge.domain.query import (
@@ -132,7 +132,7 @@ class RemoteEngine:
 
         return await _side_by_side(one, jobs)
 
-    async def get(self, projects: Sequence[int], jobs: Sequence[UUID]) -> list[Job]:
+    async def get(self, projects: Sequence[int], jobs: Sequence[UUID]) -> list[StoredJob]:
         wanted = list(dict.fromkeys(jobs))
         if len(wanted) == 1:
             with contextlib.suppress(NotFound):
@@ -149,7 +149,7 @@ class RemoteEngine:
             if job.id in some
         ]
 
-    async def _get_some(self, jobs: Sequence[UUID]) -> list[Job]:
+    async def _get_some(self, jobs: Sequence[UUID]) -> list[StoredJob]:
         """A page ends at some bytes: those behind its last job are asked for again."""
         found, more = await self._send(about_jobs.get_jobs(jobs))
         while more and found:
@@ -158,7 +158,9 @@ class RemoteEngine:
             found += behind
         return found
 
-    async def list_jobs(self, projects: Sequence[int], wanted: JobFilter, page: Page) -> list[Job]:
+    async def list_jobs(
+        self, projects: Sequence[int], wanted: JobFilter, page: Page
+    ) -> list[StoredJob]:
         found, more = await self._send(about_jobs.list_jobs(wanted, page))
         # The server's page is full by the bytes of errors that the caller may not see: go on, so
         # that whoever looks at the jobs alone sees where the list ends.

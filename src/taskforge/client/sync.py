@@ -10,7 +10,7 @@ from taskforge.client.requests import Request
 from taskforge.client.transport import SyncTransport, options_for
 from taskforge.domain.changes import Changed, JobChange
 from taskforge.domain.explanation import Explanation
-from taskforge.domain.job import Inserted, Job, NewJob
+from taskforge.domain.job import Inserted, NewJob, StoredJob
 from taskforge.domain.query import JobFilter, Page, QueueStats
 from taskforge.domain.queue import Queue
 
@@ -44,10 +44,12 @@ class SyncClient:
     def enqueue(self, job: NewJob) -> Inserted:
         return self.send(jobs.insert_one(job, f"auto-{secrets.token_hex(16)}"))
 
-    def get(self, job: UUID) -> Job:
+    def get(self, job: UUID) -> StoredJob:
         return self.send(jobs.get_job(job))
 
-    def list_jobs(self, wanted: JobFilter | None = None, page: Page | None = None) -> Sequence[Job]:
+    def list_jobs(
+        self, wanted: JobFilter | None = None, page: Page | None = None
+    ) -> Sequence[StoredJob]:
         return self.send(jobs.list_jobs(wanted or JobFilter(), page or Page()))[0]
 
     def change(self, job: UUID, verb: JobChange) -> Changed:

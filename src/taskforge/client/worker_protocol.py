@@ -19,7 +19,7 @@ from taskforge.domain.worker import Earlier, NewWorker, Registered, Renewed, Sam
 
 T = TypeVar("T")
 _registered, _heartbeat = (
-    reader(worker_protocol.Registered),
+    reader(worker_protocol.WorkerRegistered),
     reader(worker_protocol.HeartbeatAnswer),
 )
 _claimed, _lost = reader(worker_protocol.ClaimAnswer), reader(worker_protocol.LostAnswer)

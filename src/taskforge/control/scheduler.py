@@ -11,7 +11,7 @@ from uuid import UUID
 from taskforge.control.leader import Term
 from taskforge.domain.firing import Fired, Firing, plan
 from taskforge.domain.ids import IdMint
-from taskforge.domain.job import Job
+from taskforge.domain.job import StoredJob
 from taskforge.domain.schedule import Overlap, Schedule
 from taskforge.storage.records.schedules import ScheduleRecords
 
@@ -23,7 +23,7 @@ SHORTEST_REST_SECONDS = 0.01
 
 class FiringStore(Protocol):
     async def now(self) -> datetime: ...
-    async def get(self, projects: Sequence[int], jobs: Sequence[UUID]) -> list[Job]: ...
+    async def get(self, projects: Sequence[int], jobs: Sequence[UUID]) -> list[StoredJob]: ...
     async def fire(self, firings: Sequence[Firing], term: int | None) -> list[Fired]: ...
 
 

@@ -59,7 +59,7 @@ class Head(msgspec.Struct, frozen=True):
         return cls(int(matched[1]), matched[2])
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+class ChainCheck(msgspec.Struct, frozen=True, kw_only=True):
     """What a check of the whole chain found."""
 
     intact: bool

@@ -16,7 +16,7 @@ NEWEST_WEIGHT = 0.2  # of an observation, at least: about the last ten count
 DOUBT = 0.05  # the least chance of success a worker is credited with
 
 
-class Candidate(msgspec.Struct, frozen=True):
+class Contender(msgspec.Struct, frozen=True):
     name: str
     active: int = 0
     most: int = 1
@@ -34,12 +34,12 @@ class Candidate(msgspec.Struct, frozen=True):
 # --- Round robin, and what breaks ties elsewhere ---
 
 
-def round_robin(last: str | None, candidates: Sequence[Candidate]) -> str | None:
+def round_robin(last: str | None, candidates: Sequence[Contender]) -> str | None:
     """The next by name behind `last`; the caller remembers it."""
     return _following(last, [each.name for each in candidates if each.is_free])
 
 
-def least_load(last: str | None, candidates: Sequence[Candidate]) -> str | None:
+def least_load(last: str | None, candidates: Sequence[Contender]) -> str | None:
     """The lowest active/most; equals take turns."""
     free = [each for each in candidates if each.is_free]
     lowest = min((each.load for each in free), default=0.0)
@@ -59,7 +59,7 @@ def _following(last: str | None, names: Sequence[str]) -> str | None:
 Credits = Mapping[str, int]
 
 
-def weighted(credit: Credits, candidates: Sequence[Candidate]) -> tuple[Credits, str | None]:
+def weighted(credit: Credits, candidates: Sequence[Contender]) -> tuple[Credits, str | None]:
     """Shares by weight, spread evenly: at no time is a worker a whole job ahead of its share, nor a
     whole job behind.
 
@@ -123,7 +123,7 @@ def observe(experience: Experience, name: str, seconds: float, *, failed: bool) 
 
 
 def adaptive(
-    experience: Experience, candidates: Sequence[Candidate]
+    experience: Experience, candidates: Sequence[Contender]
 ) -> tuple[Experience, str | None]:
     """Where a job is expected to be done first: (jobs there + 1) × seconds each ÷ chance of
     success.
@@ -144,7 +144,7 @@ def adaptive(
             (known.seconds for known in records.values() if known.seconds is not None), default=1.0
         )
 
-        def expected(each: Candidate) -> tuple[float, str]:
+        def expected(each: Contender) -> tuple[float, str]:
             known = records[each.name]
             seconds = best if known.seconds is None else known.seconds
             return (each.active + 1) / each.most * max(seconds, 1e-9) / max(
@@ -159,7 +159,7 @@ def adaptive(
 # --- Sticky: the same key to the same worker ---
 
 
-def sticky(key: str, candidates: Sequence[Candidate]) -> str | None:
+def sticky(key: str, candidates: Sequence[Contender]) -> str | None:
     """Rendezvous hashing: each worker bids for the key by a hash of both, weighted, and the highest
     bid wins.
 
@@ -170,7 +170,7 @@ def sticky(key: str, candidates: Sequence[Candidate]) -> str | None:
     return max(free, key=lambda each: (_bid(key, each), each.name)).name if free else None
 
 
-def _bid(key: str, candidate: Candidate) -> float:
+def _bid(key: str, candidate: Contender) -> float:
     name = candidate.name.encode()
     # The length in front keeps ("a", "bc") apart from ("ab", "c").
     digest = blake2b(len(name).to_bytes(4) + name + key.encode(), digest_size=8).digest()

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from taskforge.domain import reasons
 from taskforge.domain.durations import span
 from taskforge.domain.explanation import MOST_AHEAD, Explanation, Judged, PlaceInLine, Reason
-from taskforge.domain.job import Job, JobStatus
+from taskforge.domain.job import JobStatus, StoredJob
 from taskforge.domain.queue import Queue
 from taskforge.domain.worker import Worker, WorkerStatus
 
@@ -15,7 +15,7 @@ LONG_SECONDS = 10.0
 
 
 def explain(
-    job: Job, queue: Queue, workers: Sequence[Judged], standing: PlaceInLine, now: datetime
+    job: StoredJob, queue: Queue, workers: Sequence[Judged], standing: PlaceInLine, now: datetime
 ) -> Explanation:
     online = [
         (worker, hindrance)
@@ -37,7 +37,7 @@ def explain(
 # --- Jobs that do not wait ---
 
 
-def _ended(job: Job, now: datetime) -> Reason:
+def _ended(job: StoredJob, now: datetime) -> Reason:
     why = (
         f"{job.error.type}: {job.error.message}".partition("\n")[0]
         if job.error is not None
@@ -49,7 +49,7 @@ def _ended(job: Job, now: datetime) -> Reason:
     return Reason("ended", f"it has ended: {job.status}{ago}" + (f" ({why})" if why else ""))
 
 
-def _processing(job: Job, online: Sequence[Worker], now: datetime) -> Explanation:
+def _processing(job: StoredJob, online: Sequence[Worker], now: datetime) -> Explanation:
     runs = [one for one in online if one.incarnation == job.worker]
     if not runs:
         reason = Reason(
@@ -81,7 +81,7 @@ def _processing(job: Job, online: Sequence[Worker], now: datetime) -> Explanatio
 
 
 def _scheduled(
-    job: Job, queue: Queue, online: Sequence[Judged], standing: PlaceInLine, now: datetime
+    job: StoredJob, queue: Queue, online: Sequence[Judged], standing: PlaceInLine, now: datetime
 ) -> Explanation:
     candidates = reasons.judge_workers(job, queue, online, standing)
     unfit = reasons.fits_nobody(standing, candidates)
@@ -131,7 +131,7 @@ def _scheduled(
 
 
 def _pending(
-    job: Job, queue: Queue, online: Sequence[Judged], standing: PlaceInLine, now: datetime
+    job: StoredJob, queue: Queue, online: Sequence[Judged], standing: PlaceInLine, now: datetime
 ) -> Explanation:
     candidates = reasons.judge_workers(job, queue, online, standing)
     found = [

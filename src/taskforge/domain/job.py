@@ -283,7 +283,7 @@ class JobFacts(Extras, frozen=True):
     payload_erased: bool = False
 
 
-class Job(JobFacts, frozen=True, kw_only=True):
+class StoredJob(JobFacts, frozen=True, kw_only=True):
     """A job as a reader sees it."""
 
     project: int

@@ -15,7 +15,7 @@ from taskforge.domain.explanation import (
     Reason,
     hindrance_now,
 )
-from taskforge.domain.job import Job
+from taskforge.domain.job import StoredJob
 from taskforge.domain.outcome import MISFIT_SECONDS
 from taskforge.domain.queue import Queue
 from taskforge.domain.worker import Worker
@@ -53,7 +53,7 @@ _UNWILLING = {Hindrance.SKIPPED, Hindrance.MISFIT}
 
 
 def judge_workers(
-    job: Job, queue: Queue, online: Sequence[Judged], standing: PlaceInLine
+    job: StoredJob, queue: Queue, online: Sequence[Judged], standing: PlaceInLine
 ) -> list[Candidate]:
     made = []
     for worker, hindrance in online:
@@ -148,7 +148,7 @@ def fits_nobody(standing: PlaceInLine, candidates: Sequence[Candidate]) -> Reaso
 
 
 def without_worker(
-    job: Job, queue: Queue, standing: PlaceInLine, candidates: Sequence[Candidate]
+    job: StoredJob, queue: Queue, standing: PlaceInLine, candidates: Sequence[Candidate]
 ) -> list[Reason]:
     if not candidates:
         return [Reason("no_worker", "no worker of its project is online")]

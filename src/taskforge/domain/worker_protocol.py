@@ -59,7 +59,7 @@ class WireEarlier(Answer, frozen=True, kw_only=True):
     pid_started: str
 
 
-class Registered(Answer, frozen=True, kw_only=True):
+class WorkerRegistered(Answer, frozen=True, kw_only=True):
     worker: UUID
     incarnation: UUID
     lease_seconds: float

@@ -5,7 +5,7 @@ import hmac
 import logging
 from pathlib import Path
 
-from taskforge.domain.audit_chain import Head, SealKey, SealKeys, Verdict
+from taskforge.domain.audit_chain import ChainCheck, Head, SealKey, SealKeys
 from taskforge.domain.urls import is_loopback
 from taskforge.settings import Settings
 from taskforge.storage.records.audit_seals import AuditSeals
@@ -56,7 +56,7 @@ class AuditHeads:
             await asyncio.to_thread(_append, self._file, line)
         self._exported = head
 
-    async def verify(self, head: Head | None) -> Verdict:
+    async def verify(self, head: Head | None) -> ChainCheck:
         return await self._seals.verify(self._days, head)
 
 

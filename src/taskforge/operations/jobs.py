@@ -7,7 +7,7 @@ import msgspec
 
 from taskforge.domain.audit import Note
 from taskforge.domain.changes import Changed, JobChange
-from taskforge.domain.job import Inserted, Job, NewJob, Refused
+from taskforge.domain.job import Inserted, NewJob, Refused, StoredJob
 from taskforge.domain.job_page import is_full, take_page
 from taskforge.domain.query import JobFilter, Page, cursor_at
 from taskforge.ports.engine import AnyEngine
@@ -33,9 +33,9 @@ async def enqueue(engine: AnyEngine, project: int, job: NewJob) -> Inserted:
 
 async def read_some(
     engine: AnyEngine, projects: Sequence[int], jobs: Sequence[UUID]
-) -> tuple[list[Job], str | None]:
+) -> tuple[list[StoredJob], str | None]:
     """The named jobs as far as a page goes, and the cursor of the last one when there are more."""
-    found: list[Job] = []
+    found: list[StoredJob] = []
     wanted = list(dict.fromkeys(jobs))
     for start in range(0, len(wanted), READ_AT_ONCE):
         found += await engine.get(projects, wanted[start : start + READ_AT_ONCE])

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from taskforge.domain.access import Forbidden, Principal
 from taskforge.domain.errors import Invalid, NotFound, TaskForgeError, nearest
-from taskforge.domain.job import Job
+from taskforge.domain.job import StoredJob
 from taskforge.domain.queue import Queue
 from taskforge.domain.schedule import Schedule
 from taskforge.domain.worker import Worker
@@ -13,7 +13,7 @@ from taskforge.operations import schedules
 from taskforge.operations.platform import Platform
 
 
-async def find_job(platform: Platform, principal: Principal, identifier: UUID) -> Job:
+async def find_job(platform: Platform, principal: Principal, identifier: UUID) -> StoredJob:
     jobs = await platform.engine.get(principal.projects, [identifier])
     if not jobs:
         others = await platform.tenants.others(principal)

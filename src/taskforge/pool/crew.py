@@ -19,7 +19,7 @@ from taskforge.pool.handle import BUFFERED, OUTSIDE, RESTING, RUNNING, Handle
 from taskforge.pool.intake import Intake, Terms
 from taskforge.pool.runners import Runner, checked
 from taskforge.pool.stats import PoolStats
-from taskforge.pool.worker import Worker
+from taskforge.pool.worker import PoolWorker
 
 
 class Crew(Intake):
@@ -43,7 +43,7 @@ class Crew(Intake):
 
     # --- Running ---
 
-    def _launch(self, worker: Worker, handle: Handle[Any]) -> None:
+    def _launch(self, worker: PoolWorker, handle: Handle[Any]) -> None:
         handle._place = RUNNING
         worker.handle = handle
         self._busy += 1
@@ -53,7 +53,7 @@ class Crew(Intake):
             self._run(worker, handle), loop=self._loop, context=handle._context
         )
 
-    async def _run(self, worker: Worker, handle: Handle[Any]) -> None:
+    async def _run(self, worker: PoolWorker, handle: Handle[Any]) -> None:
         # Until now a cancel only marked the handle: a task that is cancelled before it began would
         # not even come here.
         handle._task = worker.task
@@ -100,7 +100,9 @@ class Crew(Intake):
         else:
             await self._leave(worker)
 
-    def _after(self, worker: Worker, handle: Handle[Any], error: Exception, seconds: float) -> str:
+    def _after(
+        self, worker: PoolWorker, handle: Handle[Any], error: Exception, seconds: float
+    ) -> str:
         """What comes of a failure. Whatever goes wrong here ends the job too: nothing may leave it
         unsettled."""
         worker.busy_seconds += seconds
@@ -126,7 +128,7 @@ class Crew(Intake):
         handle.set_exception(error)
         return "failed"
 
-    async def _leave(self, worker: Worker) -> None:
+    async def _leave(self, worker: PoolWorker) -> None:
         worker.handle = None
         if worker.runner is not None and not self._is_ending:
             # Interrupted when the pool stops now: what still runs in a thread is nobody's any more.
@@ -155,14 +157,14 @@ class Crew(Intake):
             self._counts["timed_out"] += 1
             raise TimeoutError(f"the job ran longer than its timeout of {seconds:g} s") from None
 
-    def _tell(self, worker: Worker, seconds: float, *, failed: bool) -> None:
+    def _tell(self, worker: PoolWorker, seconds: float, *, failed: bool) -> None:
         """Those who learn from how jobs went."""
         if self._distributor is not None:
             self._distributor.observe(worker.number, seconds, failed=failed)
         if self._limiter is not None:
             self._limiter.report(failed=failed, seconds=seconds)
 
-    def _release(self, worker: Worker) -> None:
+    def _release(self, worker: PoolWorker) -> None:
         worker.task = worker.handle = None
         self._busy -= 1
         if self._distributor is not None:

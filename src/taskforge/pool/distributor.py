@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Literal, assert_never
 
 from taskforge.domain.balancer import (
-    Candidate,
+    Contender,
     Credits,
     Experience,
     adaptive,
@@ -35,7 +35,7 @@ class Distributor:
         self._numbers = {name: number for number, name in enumerate(self.names)}
         each = weights or [1] * size
         self._candidates = [
-            Candidate(name, 0, room, weight) for name, weight in zip(self.names, each, strict=True)
+            Contender(name, 0, room, weight) for name, weight in zip(self.names, each, strict=True)
         ]
         self._last: str | None = None
         self._credit: Credits = {}
@@ -67,7 +67,7 @@ class Distributor:
     def change(self, number: int, by: int) -> None:
         """The worker has so many jobs more, or fewer."""
         old = self._candidates[number]
-        self._candidates[number] = Candidate(old.name, old.active + by, old.most, old.weight)
+        self._candidates[number] = Contender(old.name, old.active + by, old.most, old.weight)
 
     def observe(self, number: int, seconds: float, *, failed: bool) -> None:
         if self._distribution == "adaptive":

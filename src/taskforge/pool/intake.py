@@ -16,7 +16,7 @@ from taskforge.pool.errors import Dropped, PoolClosed, PoolFull
 from taskforge.pool.handle import OUTSIDE, Handle
 from taskforge.pool.limiter import RateLimiter
 from taskforge.pool.runners import Runner
-from taskforge.pool.worker import Worker
+from taskforge.pool.worker import PoolWorker
 
 COUNTED = ("succeeded", "failed", "cancelled", "dropped", "rejected", "retried", "timed_out")
 WhenFull = Literal["wait", "reject", "drop_oldest"]
@@ -44,7 +44,7 @@ class Intake:
         self._shared = Buffer(by_priority=terms.by_priority)
         width = len(str(len(runners) - 1))
         self.workers = [
-            Worker(
+            PoolWorker(
                 number,
                 f"worker-{number:0{width}}",
                 runner,
@@ -66,7 +66,7 @@ class Intake:
         self._is_open = True
 
     @abstractmethod
-    def _launch(self, worker: Worker, handle: Handle[Any]) -> None: ...
+    def _launch(self, worker: PoolWorker, handle: Handle[Any]) -> None: ...
 
     @abstractmethod
     def _settle(self, handle: Handle[Any], how: str) -> None: ...

@@ -9,7 +9,7 @@ from taskforge.pool.runners import Runner
 from taskforge.pool.stats import WorkerStats
 
 
-class Worker:
+class PoolWorker:
     __slots__ = (
         "buffer",
         "busy_seconds",

@@ -8,7 +8,7 @@ from taskforge.domain.audit import Note
 from taskforge.domain.changes import Changed, JobChange
 from taskforge.domain.execution import Execution
 from taskforge.domain.explanation import Explanation
-from taskforge.domain.job import Inserted, Job, NewJob, Refused
+from taskforge.domain.job import Inserted, NewJob, Refused, StoredJob
 from taskforge.domain.log import Level, Line
 from taskforge.domain.query import JobFilter, Page
 
@@ -22,10 +22,10 @@ class Jobs(Protocol):
         change: JobChange,
         note: Note | None = None,
     ) -> list[Changed | Refused]: ...
-    async def get(self, projects: Sequence[int], jobs: Sequence[UUID]) -> list[Job]: ...
+    async def get(self, projects: Sequence[int], jobs: Sequence[UUID]) -> list[StoredJob]: ...
     async def list_jobs(
         self, projects: Sequence[int], wanted: JobFilter, page: Page
-    ) -> list[Job]: ...
+    ) -> list[StoredJob]: ...
     # Why a job is not running.
     async def explain(self, projects: Sequence[int], job: UUID) -> Explanation: ...
 

@@ -10,8 +10,7 @@ from taskforge.domain.changes import CancelJob, Changed, JobChange, RedriveJob
 from taskforge.domain.errors import Invalid, NotFound
 from taskforge.domain.execution import Execution
 from taskforge.domain.explanation import Explanation
-from taskforge.domain.job import Inserted, NewJob, Refused
-from taskforge.domain.job import Job as StoredJob
+from taskforge.domain.job import Inserted, NewJob, Refused, StoredJob
 from taskforge.domain.log import Line, level_named
 from taskforge.node import make_node
 from taskforge.operations import jobs as operations
@@ -32,7 +31,7 @@ from taskforge.settings import Settings
 from taskforge.wiring import make_engine, with_absolute_path, work_source
 from taskforge.worker.registry import Handler, Registry
 from taskforge.worker.self_report import HealthCheck
-from taskforge.worker.worker import Worker
+from taskforge.worker.worker import LiveWorker
 
 T = TypeVar("T")
 
@@ -257,14 +256,14 @@ class TaskForge(Declarations):
         health_check: HealthCheck | None = None,
         registry: Registry | None = None,
         **options: Any,
-    ) -> Worker:
+    ) -> LiveWorker:
         """A worker on this app's jobs, not yet running. `options` are those of `WorkerOptions`."""
         if self._connections is not self._own:
             problem = "would keep its lease in the app's own store while a test's takes its place"
             raise Invalid("worker()", problem, "inside a Sandbox jobs are run with box.run()")
         engine = await self.engine()
         chosen = choose_options(self.settings, options)
-        return Worker(
+        return LiveWorker(
             work_source(engine, standing=True),
             registry or self.registry,
             chosen,

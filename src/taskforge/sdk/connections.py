@@ -8,7 +8,7 @@ from contextlib import suppress
 from uuid import UUID
 
 from taskforge.domain.errors import StoreUnavailable
-from taskforge.domain.job import Job
+from taskforge.domain.job import StoredJob
 from taskforge.ports.engine import AnyEngine
 from taskforge.sdk.declared import DeclaredQueues
 from taskforge.sdk.waiter import Waiter
@@ -56,7 +56,7 @@ class Connections:
                 raise
             return engine
 
-    async def wait(self, job: UUID) -> Job:
+    async def wait(self, job: UUID) -> StoredJob:
         """The job once it has ended; all who wait in this event loop share one look."""
         engine = await self.engine()
         loop = asyncio.get_running_loop()

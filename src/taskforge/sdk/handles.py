@@ -10,7 +10,7 @@ import msgspec
 from taskforge.domain.errors import Invalid, TaskForgeError
 from taskforge.domain.execution import Execution
 from taskforge.domain.explanation import Explanation
-from taskforge.domain.job import Job, JobStatus
+from taskforge.domain.job import JobStatus, StoredJob
 from taskforge.domain.log import Line
 from taskforge.sdk.waiter import has_ended
 
@@ -21,7 +21,7 @@ EXPLAIN_SECONDS = 2.0
 class JobFailed(TaskForgeError):
     """The job ended without a result; `job` tells all that is known."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: StoredJob) -> None:
         error = (
             f"{job.error.type}: {job.error.message}"
             if job.error is not None
@@ -41,7 +41,7 @@ class JobDeadLettered(JobFailed):
     back."""
 
 
-def failure_of(job: Job) -> JobFailed:
+def failure_of(job: StoredJob) -> JobFailed:
     if job.is_dead_letter:
         return JobDeadLettered(job)
     return (JobCancelled if job.status is JobStatus.CANCELLED else JobFailed)(job)
@@ -77,7 +77,7 @@ class JobHandle(Generic[R]):
     def __repr__(self) -> str:
         return f"JobHandle({self.id})"
 
-    async def job(self) -> Job:
+    async def job(self) -> StoredJob:
         """The job as it stands now."""
         return await self._forge.get(self.id)  # type: ignore[no-any-return]
 
@@ -104,7 +104,7 @@ class JobHandle(Generic[R]):
         the type that the handler declares."""
         return self.read_result(await self._ended(timeout))
 
-    def read_result(self, job: Job) -> R:
+    def read_result(self, job: StoredJob) -> R:
         """What the handler of a job that ended returned."""
         if job.status is not JobStatus.SUCCEEDED:
             raise failure_of(job)
@@ -128,7 +128,7 @@ class JobHandle(Generic[R]):
                 "correct the handler's return annotation; job() has the result as it is",
             ) from None
 
-    async def _ended(self, timeout: float | None) -> Job:
+    async def _ended(self, timeout: float | None) -> StoredJob:
         started = time.monotonic()
         # one look, for which a timeout would leave no time
         if timeout is not None and timeout <= 0:

@@ -18,7 +18,7 @@ from taskforge.sdk.app import TaskForge
 from taskforge.worker.context import Context
 from taskforge.worker.options import WorkerOptions
 from taskforge.worker.registry import Handler, Registry
-from taskforge.worker.worker import Worker
+from taskforge.worker.worker import LiveWorker
 
 
 class IncomingJob(msgspec.Struct, frozen=True):
@@ -173,7 +173,7 @@ class WorkerManager:
             self._node = self._running = None
         await running
 
-    async def _workers(self) -> list[Worker]:
+    async def _workers(self) -> list[LiveWorker]:
         customs = [self._custom(role, factory()) for role, factory in self._factories.items()]
         chosen = [self._options, *customs] if self._forge.registry.types() else customs
         if not chosen:

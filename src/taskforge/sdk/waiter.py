@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from uuid import UUID
 
 from taskforge.domain.errors import NotFound, StoreUnavailable
-from taskforge.domain.job import Job
+from taskforge.domain.job import StoredJob
 
 FIRST_LOOK_SECONDS = 0.005
 LONGEST_WAIT_SECONDS = 0.25
 
 
-def has_ended(job: Job) -> bool:
+def has_ended(job: StoredJob) -> bool:
     """Whether whoever waits for its result need wait no longer. A dead letter has failed; it may be
     redriven another day."""
     return job.status.is_final or job.is_dead_letter
@@ -23,9 +23,9 @@ class Waiter:
     longer nothing ends. Newcomers are looked at at once, because most results are asked for when
     they are there."""
 
-    def __init__(self, look: Callable[[Sequence[UUID]], Awaitable[list[Job]]]) -> None:
+    def __init__(self, look: Callable[[Sequence[UUID]], Awaitable[list[StoredJob]]]) -> None:
         self._look = look
-        self._waiting: dict[UUID, asyncio.Future[Job]] = {}
+        self._waiting: dict[UUID, asyncio.Future[StoredJob]] = {}
         self._newcomers: set[UUID] = set()
         self._came = asyncio.Event()
         self._interest: Counter[UUID] = Counter()
@@ -33,7 +33,7 @@ class Waiter:
         self._pace = FIRST_LOOK_SECONDS
         self._all_at = 0.0  # when all are looked at again
 
-    async def wait(self, job: UUID) -> Job:
+    async def wait(self, job: UUID) -> StoredJob:
         future = self._waiting.get(job)
         if future is None:
             future = self._waiting[job] = asyncio.get_running_loop().create_future()
@@ -75,7 +75,7 @@ class Waiter:
         self._all_at = now + self._pace
         return set(self._waiting)
 
-    def _answer(self, asked: set[UUID], found: dict[UUID, Job]) -> None:
+    def _answer(self, asked: set[UUID], found: dict[UUID, StoredJob]) -> None:
         for identifier in asked & self._waiting.keys():
             job = found.get(identifier)
             if job is None or has_ended(job):

@@ -26,7 +26,7 @@ DEAR_SURVEY_SECONDS = 0.1
 SURVEY_SHARE = 20
 LANES_IN_ONE_SURVEY = 5_000
 MOST_VIEWS = 64
-Ceiling = tuple[int, int]
+Frontier = tuple[int, int]
 """Tier and turn of the best lane that was not asked: what stands behind it waits."""
 
 
@@ -204,13 +204,13 @@ class View:
 
     def best(
         self, most: int, without: Container[int] = ()
-    ) -> tuple[list[OpenLane], Ceiling | None]:
+    ) -> tuple[list[OpenLane], Frontier | None]:
         """The first lanes by tier and turn, and where the others begin if there are more. Left out
         are those that gave nothing just now."""
         heads, heap, open_lanes = self._occupancy.heads, self._heap, self._open
         chosen: dict[int, tuple[int, int, int]] = {}
         passed: list[tuple[int, int, int]] = []
-        ceiling = None
+        frontier = None
         while heap:
             tier, head, number = heap[0]
             lane = open_lanes.get(number)
@@ -221,9 +221,9 @@ class View:
                 passed.append(heapq.heappop(heap))
                 continue
             if len(chosen) == most:
-                ceiling = (tier, head)
+                frontier = (tier, head)
                 break
             chosen[number] = heapq.heappop(heap)
         for entry in (*chosen.values(), *passed):
             heapq.heappush(heap, entry)
-        return [open_lanes[number] for number in chosen], ceiling
+        return [open_lanes[number] for number in chosen], frontier

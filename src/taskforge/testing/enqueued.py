@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 
 from taskforge.domain.errors import Invalid
-from taskforge.domain.job import Job as StoredJob
+from taskforge.domain.job import StoredJob
 from taskforge.sdk.job_classes import Job
 from taskforge.sdk.jobs import Enqueuer
 from taskforge.worker.registry import Handler, Registry

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 from uuid import UUID
 
 from taskforge.domain.execution import Execution
-from taskforge.domain.job import Job, JobStatus
+from taskforge.domain.job import JobStatus, StoredJob
 from taskforge.domain.query import MAX_PAGE, WHOLE, JobFilter, Page, cursor_at
 from taskforge.operations.upkeep import Kept, Upkeep
 from taskforge.ports.engine import Engine, is_store
@@ -101,7 +101,7 @@ class Sandbox:
 
     async def run(
         self, *, queues: tuple[str, ...] | None = None, most: int = MOST_JOBS
-    ) -> list[Job]:
+    ) -> list[StoredJob]:
         """Run whatever can be claimed, and what that enqueues, until nothing is left; returns the
         jobs that ran.
 
@@ -109,11 +109,13 @@ class Sandbox:
         `queues` names them."""
         return await self._run(queues, most, complain=True)
 
-    async def run_one(self, *, queues: tuple[str, ...] | None = None) -> Job | None:
+    async def run_one(self, *, queues: tuple[str, ...] | None = None) -> StoredJob | None:
         """Run the next job; None when there is none to run."""
         return next(iter(await self._run(queues, 1, complain=False)), None)
 
-    async def _run(self, queues: tuple[str, ...] | None, most: int, *, complain: bool) -> list[Job]:
+    async def _run(
+        self, queues: tuple[str, ...] | None, most: int, *, complain: bool
+    ) -> list[StoredJob]:
         engine = await self._engine()
         worker = InlineWorker(
             self.forge,
@@ -155,7 +157,7 @@ class Sandbox:
 
     def jobs(
         self, wanted: Wanted = None, *, status: str | None = None, queue: str | None = None
-    ) -> list[Job]:
+    ) -> list[StoredJob]:
         """The jobs of the store, in the order in which they were enqueued."""
         statuses = () if status is None else (JobStatus(status),)
         return self._outside(
@@ -198,14 +200,14 @@ class Sandbox:
             )
         return found
 
-    def executions(self, job: Job | EnqueuedJob | JobHandle[Any] | UUID) -> list[Execution]:
+    def executions(self, job: StoredJob | EnqueuedJob | JobHandle[Any] | UUID) -> list[Execution]:
         """Every attempt at a job so far, the first one first, with its error: why a job has not
         succeeded."""
         return self._outside(self._executions(job if isinstance(job, UUID) else job.id))
 
-    async def _list(self, wanted: JobFilter) -> list[Job]:
+    async def _list(self, wanted: JobFilter) -> list[StoredJob]:
         engine = await self.forge.engine()
-        found: list[Job] = []
+        found: list[StoredJob] = []
         page = Page(limit=MAX_PAGE, include=WHOLE)
         while rows := await engine.list_jobs([engine.home], wanted, page):
             found += rows
@@ -216,7 +218,7 @@ class Sandbox:
         engine = await self.forge.engine()
         return await engine.executions([engine.home], job)
 
-    async def _get(self, jobs: list[UUID]) -> list[Job]:
+    async def _get(self, jobs: list[UUID]) -> list[StoredJob]:
         engine = await self.forge.engine()
         return await engine.get([engine.home], jobs)
 

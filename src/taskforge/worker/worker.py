@@ -43,7 +43,7 @@ KEEPER_SECONDS = 10.0
 KeeperMaker = Callable[[UUID, Callable[[Word], None]], LeaseKeeper]
 
 
-class Worker:
+class LiveWorker:
     def __init__(
         self,
         source: WorkSource,

@@ -12,7 +12,7 @@ from litestar.handlers import BaseRouteHandler
 from taskforge.api.entry.problems import SAFE
 from taskforge.domain.access import Forbidden, Permission, Principal, Unauthenticated, need
 from taskforge.domain.audit import Note
-from taskforge.domain.job import Job
+from taskforge.domain.job import StoredJob
 from taskforge.domain.queue import Queue
 from taskforge.domain.schedule import Schedule
 from taskforge.domain.tenancy import Project
@@ -75,7 +75,7 @@ class Caller(msgspec.Struct, frozen=True):
         mine = await self.platform.tenants.projects_of(self.principal.organization, *among)
         return {one.number: one.name for one in mine}
 
-    async def job(self, identifier: UUID) -> Job:
+    async def job(self, identifier: UUID) -> StoredJob:
         return await find_job(self.platform, self.principal, identifier)
 
     async def queue(self, name: UUID | str) -> Queue:

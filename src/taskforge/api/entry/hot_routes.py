@@ -62,14 +62,14 @@ _deregister = msgspec.json.Decoder(worker_protocol.Deregister)
 
 async def register(
     caller: Caller, project: str | None, body: bytes, _key: str | None
-) -> worker_protocol.Registered:
+) -> worker_protocol.WorkerRegistered:
     given: worker_protocol.Register = decoded(_register, body)
     worker = worker_protocol.new_worker(given)
     check_worker(worker)
     made = await caller.platform.desk.register(
         await caller.project(project), worker, given.lease_seconds
     )
-    return worker_protocol.Registered(
+    return worker_protocol.WorkerRegistered(
         worker=made.worker,
         incarnation=made.incarnation,
         lease_seconds=given.lease_seconds,

@@ -12,7 +12,7 @@ from taskforge.api.routes.jobs import Limit
 from taskforge.api.schema.values import Time
 from taskforge.api.schema.views.audit import AuditView, audit_view
 from taskforge.domain.access import Forbidden, Permission
-from taskforge.domain.audit_chain import Head, Verdict
+from taskforge.domain.audit_chain import ChainCheck, Head
 
 
 class AuditList(msgspec.Struct, frozen=True):
@@ -74,7 +74,7 @@ async def verify_audit(
             pattern="^[1-9][0-9]{0,17}:[0-9a-f]{64}$",
         ),
     ] = None,
-) -> Verdict:
+) -> ChainCheck:
     """Compute the log's chain of seals anew. The log is one for all organizations: for the owners
     of the first one."""
     exported = None if head is None else Head.parse(head)

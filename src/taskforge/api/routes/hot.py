@@ -119,7 +119,7 @@ _RUN: dict[str, Any] = {
 @post("/worker/register", **_RUN | {"responses": responses(404, 409, 429)})
 async def worker_register(
     data: JSONBody[Register], project: NewIn = None
-) -> worker_protocol.Registered:
+) -> worker_protocol.WorkerRegistered:
     """Make a worker known. Its answer names the incarnation that goes into every later call."""
     raise Answered
 

@@ -12,7 +12,7 @@ from taskforge.api.pages.entrance import login_page
 from taskforge.api.routes.sessions import login_cookies
 from taskforge.domain.access import Forbidden
 from taskforge.operations.access.accounts import Session
-from taskforge.operations.access.oidc import MOST_CHARACTERS, Provider, Refused
+from taskforge.operations.access.oidc import MOST_CHARACTERS, LoginRefused, Provider
 from taskforge.operations.access.oidc_attempts import ATTEMPT_SECONDS
 
 PATH = "/login/oidc"
@@ -28,7 +28,7 @@ async def log_in_elsewhere(
     attempt = provider.attempts.fresh()
     try:
         address = await provider.address_for(attempt, _redirect_uri(request, visitor))
-    except Refused as error:
+    except LoginRefused as error:
         return _failed(error.status, str(error))
     response = Response(b"", status_code=303, media_type=_HTML, headers={"Location": address})
     secure = visitor.platform.settings.is_secure
@@ -53,7 +53,7 @@ async def come_back(
 ) -> Response[bytes]:
     try:
         session = await _session(request, visitor)
-    except Refused as error:
+    except LoginRefused as error:
         response = _failed(error.status, str(error))
     except Forbidden as error:
         response = _failed(403, str(error))
@@ -69,14 +69,16 @@ async def _session(request: Request[Any, Any, Any], visitor: Visitor) -> Session
     provider, accounts = _provider(visitor), visitor.platform.accounts
     attempt = provider.attempts.read(request.cookies.get(COOKIE, ""))
     if attempt is None or _one(request, "state") != attempt.state:
-        raise Refused(400, "this login was not begun here, or took too long; begin again")
+        raise LoginRefused(400, "this login was not begun here, or took too long; begin again")
     if not await accounts.is_first_return(attempt.state):
-        raise Refused(400, "this login was followed already; begin again")
+        raise LoginRefused(400, "this login was followed already; begin again")
     if "error" in request.query_params:
-        raise Refused(401, "the provider did not log you in; begin again, or ask whoever runs it")
+        raise LoginRefused(
+            401, "the provider did not log you in; begin again, or ask whoever runs it"
+        )
     code = _one(request, "code")
     if not 0 < len(code) <= MOST_CHARACTERS:
-        raise Refused(400, "the provider sent no code; begin again")
+        raise LoginRefused(400, "the provider sent no code; begin again")
     email = await provider.email_for(code, attempt, _redirect_uri(request, visitor))
     user, member = await accounts.vouched_for(email)
     note = visitor.note_for("session.create")(user.email, member.organization)

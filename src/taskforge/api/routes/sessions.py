@@ -14,7 +14,12 @@ from taskforge.api.entry.problems import responses
 from taskforge.api.schema.values import Time
 from taskforge.domain.access import Forbidden
 from taskforge.domain.audit import Note
-from taskforge.operations.access.accounts import BROWSER_SECONDS, SESSION_SECONDS, Grant, Session
+from taskforge.operations.access.accounts import (
+    BROWSER_SECONDS,
+    SESSION_SECONDS,
+    IssuedTokens,
+    Session,
+)
 from taskforge.operations.platform import Platform
 
 
@@ -118,7 +123,7 @@ async def log_out(caller: NamedDependency[Caller]) -> Response[None]:
 
 
 @post("/tokens", permission=PUBLIC, tags=["Access"], responses=responses(401, 429))
-async def create_tokens(visitor: NamedDependency[Visitor], data: JSONBody[Login]) -> Grant:
+async def create_tokens(visitor: NamedDependency[Visitor], data: JSONBody[Login]) -> IssuedTokens:
     """An access token for ten minutes and a refresh token for more. At most five tries a minute."""
     user, member = await visitor.platform.accounts.check(
         data.email, data.password, data.organization, visitor.origin, visitor.browser
@@ -128,7 +133,9 @@ async def create_tokens(visitor: NamedDependency[Visitor], data: JSONBody[Login]
 
 
 @post("/tokens/refresh", permission=PUBLIC, tags=["Access"], responses=responses(401))
-async def refresh_tokens(visitor: NamedDependency[Visitor], data: JSONBody[RefreshBody]) -> Grant:
+async def refresh_tokens(
+    visitor: NamedDependency[Visitor], data: JSONBody[RefreshBody]
+) -> IssuedTokens:
     """New tokens for a refresh token, which works once. Used twice, all that came of the same login
     ends."""
     return await visitor.platform.accounts.refresh(

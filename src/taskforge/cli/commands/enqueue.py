@@ -14,7 +14,7 @@ from taskforge.cli.store import STORE, Store, find_queue, opened
 from taskforge.cli.ui.screen import console, error_console, styled
 from taskforge.cli.ui.terminal import emit, patience, status
 from taskforge.domain.errors import Invalid
-from taskforge.domain.job import Inserted, Job, JobStatus, new_job
+from taskforge.domain.job import Inserted, JobStatus, StoredJob, new_job
 from taskforge.operations import jobs as operations
 from taskforge.ports.engine import AnyEngine
 from taskforge.sdk.waiter import Waiter
@@ -105,7 +105,7 @@ def _payload(text: str) -> Any:
     return found
 
 
-async def _wait(engine: AnyEngine, inserted: Inserted, limit: float | None) -> Job:
+async def _wait(engine: AnyEngine, inserted: Inserted, limit: float | None) -> StoredJob:
     waiter = Waiter(lambda jobs: engine.get([engine.home], jobs))
     try:
         async with patience(f"waiting for job {inserted.job}"), asyncio.timeout(limit):
@@ -128,7 +128,7 @@ def _tell(inserted: Inserted, store: Store, *, waiting: bool = False) -> None:
     out.print(styled("[green]{note}[/] {job}", note=note, job=inserted.job))
 
 
-def _tell_end(job: Job) -> None:
+def _tell_end(job: StoredJob) -> None:
     out = console()
     out.print(f"job {job.id}", status(job.status))
     if job.error is not None:

@@ -17,7 +17,7 @@ from taskforge.cli.ui.terminal import STYLES, clock, emit, status, table
 from taskforge.domain.durations import span
 from taskforge.domain.errors import NotFound
 from taskforge.domain.execution import Execution
-from taskforge.domain.job import KEPT_AS_IS, ErrorInfo, Extras, Job, JobStatus
+from taskforge.domain.job import KEPT_AS_IS, ErrorInfo, Extras, JobStatus, StoredJob
 from taskforge.domain.job_page import next_cursor
 from taskforge.domain.log import Line
 from taskforge.domain.query import JobPart, Page
@@ -106,7 +106,7 @@ async def list_(
         out.print(f"older ones: --cursor {following}", style="bright_black")
 
 
-def note(job: Job, now: datetime) -> str:
+def note(job: StoredJob, now: datetime) -> str:
     """What one would want to know next about a job that stands like this."""
     if job.error is not None:
         return f"{job.error.type}: {job.error.message}".partition("\n")[0]
@@ -160,7 +160,7 @@ async def show(
     )
 
 
-def _show_facts(out: Console, job: Job, why: str | None) -> None:
+def _show_facts(out: Console, job: StoredJob, why: str | None) -> None:
     out.print(
         Text(f"{job.id} ", style="bold"),
         status(job.status),

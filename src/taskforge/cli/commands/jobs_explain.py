@@ -14,7 +14,7 @@ from taskforge.cli.ui.terminal import clock, emit, slots, status, table
 from taskforge.domain.durations import span
 from taskforge.domain.errors import NotFound
 from taskforge.domain.explanation import Explanation, Reason
-from taskforge.domain.job import Job, JobStatus
+from taskforge.domain.job import JobStatus, StoredJob
 
 # As it should be: nothing to mend.
 _QUIET = (
@@ -86,7 +86,7 @@ async def explain(
     _show_workers(out, explanation)
 
 
-def _show_reason(out: Console, reason: Reason, job: Job, standing: JobStatus) -> None:
+def _show_reason(out: Console, reason: Reason, job: StoredJob, standing: JobStatus) -> None:
     mark, style = ("·", "bright_black") if reason.code in _QUIET else ("✗", "bold red")
     line = Text("  ") + Text(f"{mark} ", style=style) + Text(reason.text)
     if reason.until is not None and standing is not JobStatus.PENDING:

@@ -19,14 +19,14 @@ from taskforge.cli.store import STORE, Store, opened
 from taskforge.cli.ui.screen import console, print_json
 from taskforge.cli.ui.terminal import status
 from taskforge.domain import rules
-from taskforge.domain.job import Job
+from taskforge.domain.job import StoredJob
 from taskforge.domain.query import JobFilter, Page
 from taskforge.ports.engine import AnyEngine
 
 LOOK_SECONDS = 0.4
 RECENT = 500
 MOST_FOLLOWED = 5_000
-Tell = Callable[[Job, str | None, datetime], None]
+Tell = Callable[[StoredJob, str | None, datetime], None]
 
 
 async def tail(
@@ -86,14 +86,14 @@ class JobFollower:
                 self._say(job, None if before is None else before[0], now)
         self._note(recent)
 
-    async def _recent(self) -> list[Job]:
+    async def _recent(self) -> list[StoredJob]:
         return await self._engine.list_jobs([self._engine.home], self._listed, Page(limit=RECENT))
 
-    def _say(self, job: Job, before: str | None, now: datetime) -> None:
+    def _say(self, job: StoredJob, before: str | None, now: datetime) -> None:
         if not self._statuses or job.status in self._statuses:
             self._tell(job, before, now)
 
-    def _note(self, jobs: Iterable[Job]) -> None:
+    def _note(self, jobs: Iterable[StoredJob]) -> None:
         for job in jobs:
             self._seen_up_to = max(self._seen_up_to, job.id)
             if job.status.is_final:
@@ -104,14 +104,14 @@ class JobFollower:
             del self._open[next(iter(self._open))]
 
 
-def _tell_json(job: Job, before: str | None, at: datetime) -> None:
+def _tell_json(job: StoredJob, before: str | None, at: datetime) -> None:
     print_json(msgspec.json.encode(shapes.change_of_status(job, before, at)).decode())
 
 
 def _teller() -> Tell:
     out = console()
 
-    def tell(job: Job, before: str | None, at: datetime) -> None:
+    def tell(job: StoredJob, before: str | None, at: datetime) -> None:
         line = Text(f"{at.astimezone():%H:%M:%S} ", style="bright_black")
         line.append(f"{job.id} ")
         line.append(f"{job.job_type} ", style="bold")

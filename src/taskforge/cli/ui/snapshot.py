@@ -7,7 +7,7 @@ from uuid import UUID
 
 import msgspec
 
-from taskforge.domain.job import Job, JobStatus
+from taskforge.domain.job import JobStatus, StoredJob
 from taskforge.domain.query import JobFilter, Page, QueueStats
 from taskforge.domain.worker import Worker, WorkerStatus
 from taskforge.ports.engine import AnyEngine
@@ -21,7 +21,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     queues: list[QueueStats]
     rates: dict[UUID, float]  # jobs that ended per second, by queue
     workers: list[Worker]
-    jobs: list[Job]  # the running, the failed and the newest ones, in no particular order
+    jobs: list[StoredJob]  # the running, the failed and the newest ones, in no particular order
     dead_letter_queues: frozenset[UUID] = frozenset()
 
     @property
@@ -62,7 +62,7 @@ class Observer:
         named = {queue.settings.dead_letter_queue_id for queue in queues}
         return frozenset(name for name in named if name is not None)
 
-    async def _jobs(self) -> list[Job]:
+    async def _jobs(self) -> list[StoredJob]:
         """A long one that began early would drop off a list of the newest, and is the one that one
         looks for."""
         running = await self._engine.list_jobs(

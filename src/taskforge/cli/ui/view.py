@@ -15,7 +15,7 @@ from taskforge.cli.commands.jobs import note
 from taskforge.cli.ui.snapshot import Snapshot
 from taskforge.cli.ui.terminal import STYLES, slots, status
 from taskforge.domain.durations import span
-from taskforge.domain.job import Job, JobStatus
+from taskforge.domain.job import JobStatus, StoredJob
 from taskforge.domain.worker import Worker
 
 WIDE = 140
@@ -245,7 +245,7 @@ def _jobs(snapshot: Snapshot, most: int, *, wide: bool, with_ids: bool) -> Table
     return rows
 
 
-def _chosen(snapshot: Snapshot, most: int) -> list[Job]:
+def _chosen(snapshot: Snapshot, most: int) -> list[StoredJob]:
     """Long runners first, in at most half of the rows, then failures, in at most a third, because
     they would drop off a list of the newest; then the newest."""
     long = [
@@ -265,13 +265,13 @@ def _chosen(snapshot: Snapshot, most: int) -> list[Job]:
     return [*pinned, *newest][:most]
 
 
-def _took(job: Job, snapshot: Snapshot) -> float | None:
+def _took(job: StoredJob, snapshot: Snapshot) -> float | None:
     if job.started_at is None or job.status in (JobStatus.PENDING, JobStatus.SCHEDULED):
         return None
     return max(0.0, ((job.completed_at or snapshot.at) - job.started_at).total_seconds())
 
 
-def _note(job: Job, snapshot: Snapshot) -> Text:
+def _note(job: StoredJob, snapshot: Snapshot) -> Text:
     if job.status is JobStatus.PROCESSING and job.progress is not None:
         return Text(f"{job.progress:4.0%} ") + _bar(job.progress, job.progress_message or "")
     return Text(note(job, snapshot.at), style="red" if job.error is not None else "bright_black")

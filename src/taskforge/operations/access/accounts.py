@@ -40,7 +40,7 @@ class Session(msgspec.Struct, frozen=True):
     organization: int
 
 
-class Grant(msgspec.Struct, frozen=True):
+class IssuedTokens(msgspec.Struct, frozen=True):
     """Tokens for API use."""
 
     access_token: str
@@ -208,15 +208,15 @@ class Accounts:
 
     async def grant(
         self, user: User, organization: int, note: Note, family: UUID | None = None
-    ) -> Grant:
+    ) -> IssuedTokens:
         refresh = secret.fresh(secret.REFRESH)
         token = await self._records.tokens.issue(
             "refresh", secret.hashed(refresh), user.id, organization, REFRESH_SECONDS, note, family
         )
         access, seconds = self._tokens.make(user.id, organization, user.epoch, token.family)
-        return Grant(access, seconds, refresh)
+        return IssuedTokens(access, seconds, refresh)
 
-    async def refresh(self, refresh: str, make_note: Callable[[str, int], Note]) -> Grant:
+    async def refresh(self, refresh: str, make_note: Callable[[str, int], Note]) -> IssuedTokens:
         token = await self._records.tokens.use("refresh", secret.hashed(refresh))
         user = None if token is None else await self._records.users.get(token.member)
         if token is None or user is None or user.disabled_at is not None:

@@ -18,7 +18,7 @@ from joserfc.jwk import ECKey, RSAKey
 
 from taskforge.domain.errors import TaskForgeError
 from taskforge.domain.urls import is_loopback
-from taskforge.operations.access.oidc_attempts import ATTEMPT_SECONDS, Attempt, Attempts
+from taskforge.operations.access.oidc_attempts import ATTEMPT_SECONDS, Attempts, LoginAttempt
 from taskforge.settings import Settings
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ class _Registry(jws.JWSRegistry):
 _REGISTRY = _Registry(algorithms=ALGORITHMS, strict_check_header=False)
 
 
-class Refused(TaskForgeError):
+class LoginRefused(TaskForgeError):
     """This login cannot be followed; `status` is the answer's."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -95,7 +95,7 @@ class Provider:
             nonce={"essential": True},
         )
 
-    async def address_for(self, attempt: Attempt, redirect_uri: str) -> str:
+    async def address_for(self, attempt: LoginAttempt, redirect_uri: str) -> str:
         """Where the browser goes to log in."""
         endpoint = (await self.metadata()).authorization_endpoint
         asked = {
@@ -110,19 +110,19 @@ class Provider:
         }
         return f"{endpoint}{'&' if urlsplit(endpoint).query else '?'}{urlencode(asked)}"
 
-    async def email_for(self, code: str, attempt: Attempt, redirect_uri: str) -> str:
+    async def email_for(self, code: str, attempt: LoginAttempt, redirect_uri: str) -> str:
         """The address of whoever logged in there, which the provider says it has verified."""
         claims = await self._checked(
             await self._exchanged(code, attempt, redirect_uri), attempt.nonce
         )
         email = claims.get("email")
         if not isinstance(email, str) or not email:
-            raise Refused(
+            raise LoginRefused(
                 403,
                 "the provider does not tell your email address; ask whoever runs it to release it",
             )
         if claims.get("email_verified") is not True:
-            raise Refused(
+            raise LoginRefused(
                 403,
                 "the provider has not verified your email address; verify it there, then log "
                 "in again",
@@ -194,16 +194,16 @@ class Provider:
         except (OSError, TimeoutError) as error:
             raise self._away(f"{url}: {str(error) or 'no answer in time'}") from None
 
-    def _away(self, why: str) -> Refused:
+    def _away(self, why: str) -> LoginRefused:
         """The log has the cause; whoever wants to log in can do nothing about it."""
         logger.warning("single sign-on: the provider cannot be used: %s", why)
-        return Refused(
+        return LoginRefused(
             503, "the single sign-on provider does not answer as it should; try again in a moment"
         )
 
     # --- What it says of someone ---
 
-    async def _exchanged(self, code: str, attempt: Attempt, redirect_uri: str) -> str:
+    async def _exchanged(self, code: str, attempt: LoginAttempt, redirect_uri: str) -> str:
         """The id token for a code, asked for with the secret that only this server has."""
         metadata, settings = await self.metadata(), self._settings
         form = {
@@ -226,7 +226,7 @@ class Provider:
         status, body = await self._ask(metadata.token_endpoint, form, headers)
         if 400 <= status < 500:
             logger.warning("single sign-on: the provider refuses a code: %s", _reason(body))
-            raise Refused(401, "the provider did not confirm this login; begin again")
+            raise LoginRefused(401, "the provider did not confirm this login; begin again")
         if status != 200:
             raise self._away(f"{metadata.token_endpoint} answers {status}")
         return self._read(metadata.token_endpoint, body, _Tokens).id_token
@@ -249,7 +249,7 @@ class Provider:
             logger.warning(
                 "single sign-on: an id token is refused: %s %s", type(error).__name__, error
             )
-            raise Refused(
+            raise LoginRefused(
                 401, "the provider's answer cannot be trusted, so nobody was logged in; begin again"
             ) from None
         return claims

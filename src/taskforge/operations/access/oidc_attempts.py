@@ -12,7 +12,7 @@ import msgspec
 ATTEMPT_SECONDS = 600
 
 
-class Attempt(msgspec.Struct, frozen=True):
+class LoginAttempt(msgspec.Struct, frozen=True):
     """A login under way: what ties the provider's answer to the browser that asked."""
 
     cookie: str
@@ -37,12 +37,12 @@ class Attempts:
         self._key = key
         self._clock = clock
 
-    def fresh(self) -> Attempt:
+    def fresh(self) -> LoginAttempt:
         return self._from(
             f"{secrets.token_urlsafe(32)}.{int(self._clock().timestamp()) + ATTEMPT_SECONDS}"
         )
 
-    def read(self, cookie: str) -> Attempt | None:
+    def read(self, cookie: str) -> LoginAttempt | None:
         """The attempt that a cookie stands for, if this server's key signed it and it is not too
         old."""
         seed = cookie.rpartition(".")[0]
@@ -53,11 +53,11 @@ class Attempts:
             return None
         return found if self._clock().timestamp() < int(seed.rpartition(".")[2]) else None
 
-    def _from(self, seed: str) -> Attempt:
+    def _from(self, seed: str) -> LoginAttempt:
         state, nonce, verifier = (
             self._mac(purpose, seed) for purpose in ("state", "nonce", "verifier")
         )
-        return Attempt(f"{seed}.{self._mac('cookie', seed)}", state, nonce, verifier)
+        return LoginAttempt(f"{seed}.{self._mac('cookie', seed)}", state, nonce, verifier)
 
     def _mac(self, purpose: str, seed: str) -> str:
         return hmac.new(

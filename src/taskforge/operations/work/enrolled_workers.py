@@ -8,7 +8,7 @@ import msgspec
 from taskforge.domain.access import Forbidden, Principal
 from taskforge.domain.errors import LeaseLost
 from taskforge.domain.ids import fence_of, job_of
-from taskforge.domain.job import Job, JobStatus
+from taskforge.domain.job import JobStatus, StoredJob
 from taskforge.domain.worker import NewWorker, Worker
 from taskforge.operations.access.tenant_cache import Tenants
 from taskforge.operations.work.given_jobs import drop_oldest
@@ -110,7 +110,7 @@ class EnrolledWorkers(dict[UUID, Enrolled]):
         return self._monotonic() + lease_seconds + SILENT_SECONDS
 
 
-def is_held(job: Job, incarnation: UUID) -> bool:
+def is_held(job: StoredJob, incarnation: UUID) -> bool:
     return job.status is JobStatus.PROCESSING and job.worker == incarnation
 
 

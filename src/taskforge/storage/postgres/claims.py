@@ -19,7 +19,7 @@ from taskforge.domain.job import Claimed
 from taskforge.domain.limiter import LeakyBucket
 from taskforge.domain.queue import QueueSettings
 from taskforge.storage.catalog import OpenLane, Taker, open_lane
-from taskforge.storage.occupancy import LARGE_CLAIM, Ceiling, View, most_asked
+from taskforge.storage.occupancy import LARGE_CLAIM, Frontier, View, most_asked
 from taskforge.storage.postgres import codec
 from taskforge.storage.postgres.catalog_cache import CatalogCache
 from taskforge.storage.postgres.claim_window import ClaimWindow
@@ -43,7 +43,7 @@ class Ask(msgspec.Struct, frozen=True):
     taker: Taker
     version: int  # of the catalog by which these lanes were judged
     lanes: list[OpenLane]
-    ceiling: Ceiling | None  # where the lanes that are not asked begin, if there are any
+    frontier: Frontier | None  # where the lanes that are not asked begin, if there are any
     by_age: bool  # whether nothing younger than that may be taken of its tier
     wish: Claim
     batch: int
@@ -151,8 +151,8 @@ class PostgresClaims:
         by_age, once = True, self._claim_all
         for _ in range(MOST_ROUNDS):
             rest = msgspec.structs.replace(wish, limit=wish.limit - len(rows)) if rows else wish
-            lanes, ceiling = view.best(most_asked(rest.limit), without=spent)
-            filled.is_over = ceiling is None
+            lanes, frontier = view.best(most_asked(rest.limit), without=spent)
+            filled.is_over = frontier is None
             quiet = bool(self._catalog_cache.unheard.get(taker.project))
             if not lanes and not (quiet and not rows):
                 break
@@ -162,7 +162,7 @@ class PostgresClaims:
             if quiet or any(lane.settings.bucket is not None for lane in lanes):
                 once = self._claim_gated
             batches.append(next(self._batches))
-            ask = Ask(taker, version, lanes, ceiling, by_age, rest, batches[-1])
+            ask = Ask(taker, version, lanes, frontier, by_age, rest, batches[-1])
             try:
                 more, skipped = await once(ask)
             except StoreUnavailable:
@@ -176,11 +176,11 @@ class PostgresClaims:
                 batches.pop()
             if len(rows) >= wish.limit:
                 break
-            if more and (window.cut_short or ceiling is not None):
+            if more and (window.cut_short or frontier is not None):
                 continue
             if not rows and once == self._claim_all and _any_gated(lanes):
                 once = self._claim_gated
-            elif more or ceiling is None or window.left is None:
+            elif more or frontier is None or window.left is None:
                 break  # all that there is, or nothing was given to look at
             elif any(head is not None for head in window.left.values()):
                 if not by_age:
@@ -203,7 +203,7 @@ class PostgresClaims:
     ) -> list[asyncpg.Record]:
         """One claim statement; `caps` holds what each limited queue lets through, None leaves that
         to the statement."""
-        taker, wish, ceiling = ask.taker, ask.wish, ask.ceiling
+        taker, wish, frontier = ask.taker, ask.wish, ask.frontier
         window = self._windows.setdefault(taker.incarnation, ClaimWindow())
         occupancy = self._surveys.occupancy_of(taker.project)
         numbers, moment = [lane.number for lane in lanes], occupancy.moment
@@ -216,9 +216,9 @@ class PostgresClaims:
             ]
         text = self._one if len(lanes) == 1 else self._many
         behind: tuple[int | None, ...] = ()
-        if ceiling is not None:
+        if frontier is not None:
             by_age = ask.by_age and wish.limit < LARGE_CLAIM
-            text, behind = self._some, (ceiling[0], ceiling[1] if by_age else None)
+            text, behind = self._some, (frontier[0], frontier[1] if by_age else None)
         rows = await connection.fetch(
             text,
             taker.incarnation,
@@ -244,7 +244,7 @@ class PostgresClaims:
         )
         finished = time.monotonic()
         window.left = None
-        if ceiling is not None and rows:
+        if frontier is not None and rows:
             window.left = {_LANE(row): _TURN(row) for row in rows if _FENCE(row) is None}
             rows = [row for row in rows if _FENCE(row) is not None]
             for lane in lanes:

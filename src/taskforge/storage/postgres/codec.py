@@ -16,8 +16,8 @@ from taskforge.domain.job import (
     KEPT_AS_IS,
     Claimed,
     ErrorInfo,
-    Job,
     JobStatus,
+    StoredJob,
     When,
     extras_of,
     with_extras,
@@ -187,10 +187,10 @@ def raw(text: str | None) -> msgspec.Raw | None:
     return None if text is None else msgspec.Raw(text.encode())
 
 
-def job(row: asyncpg.Record) -> Job:
+def job(row: asyncpg.Record) -> StoredJob:
     status = JOB_STATUSES[row["status"]]
     fence: UUID | None = row["fence"]
-    return Job(
+    return StoredJob(
         id=row["id"],
         project=row["project"],
         queue=row["queue_name"],

@@ -15,7 +15,7 @@ from taskforge.domain.execution import Beat, Execution
 from taskforge.domain.explanation import Explanation
 from taskforge.domain.finding import Finding
 from taskforge.domain.firing import Fired, Firing
-from taskforge.domain.job import Claimed, Inserted, Job, NewJob, Refused
+from taskforge.domain.job import Claimed, Inserted, NewJob, Refused, StoredJob
 from taskforge.domain.log import Level, Line, NewLine
 from taskforge.domain.outcome import Finish, Lost
 from taskforge.domain.query import Events, JobFilter, Page, Pruned, QueueStats, WorkerTotals
@@ -224,10 +224,12 @@ class PostgresEngine:
 
     # --- Reading ---
 
-    async def get(self, projects: Sequence[int], jobs: Sequence[UUID]) -> list[Job]:
+    async def get(self, projects: Sequence[int], jobs: Sequence[UUID]) -> list[StoredJob]:
         return await self._reads.get(projects, jobs)
 
-    async def list_jobs(self, projects: Sequence[int], wanted: JobFilter, page: Page) -> list[Job]:
+    async def list_jobs(
+        self, projects: Sequence[int], wanted: JobFilter, page: Page
+    ) -> list[StoredJob]:
         return await self._listing.list_jobs(projects, wanted, page)
 
     async def executions(self, projects: Sequence[int], job: UUID) -> list[Execution]:

@@ -12,7 +12,7 @@ from taskforge.domain.errors import NotFound
 from taskforge.domain.explain import explain
 from taskforge.domain.explanation import MOST_AHEAD, Explanation, Judged, PlaceInLine, Rate
 from taskforge.domain.ids import last_fence_of
-from taskforge.domain.job import Job, JobStatus
+from taskforge.domain.job import JobStatus, StoredJob
 from taskforge.domain.queue import Queue
 from taskforge.storage.catalog import Card, Lane
 from taskforge.storage.explaining import MOST_LANES, Before, lanes_before, verdicts
@@ -28,7 +28,7 @@ MORE_LOOKS = 2
 class Seen(NamedTuple):
     """What one look at a job brought."""
 
-    job: Job
+    job: StoredJob
     queue: Queue
     given: list[Judged]
     row: asyncpg.Record | None  # in ready or waiting
@@ -111,7 +111,7 @@ class PostgresExplain:
                 )
         return Seen(found[job], card.queue, given, row, ahead, elsewhere, now)
 
-    async def _place_of(self, job: Job) -> tuple[Card, Lane | None]:
+    async def _place_of(self, job: StoredJob) -> tuple[Card, Lane | None]:
         """The queue a job stands in, deleted or not, and its lane there."""
         await self._catalog_cache.newest(job.project)
         [facts] = await self._connections.fetch("queue_of", job.queue_id)

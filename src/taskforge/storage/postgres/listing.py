@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from taskforge.domain.job import Job, JobStatus
+from taskforge.domain.job import JobStatus, StoredJob
 from taskforge.domain.job_page import MOST_PAGE_BYTES, is_full, take_page
 from taskforge.domain.query import JobFilter, JobPart, Page, check_filter, check_page
 from taskforge.storage.postgres import codec
@@ -31,7 +31,9 @@ class PostgresListing:
         self._connections = connections
         self._catalog_cache = catalog_cache
 
-    async def list_jobs(self, projects: Sequence[int], wanted: JobFilter, page: Page) -> list[Job]:
+    async def list_jobs(
+        self, projects: Sequence[int], wanted: JobFilter, page: Page
+    ) -> list[StoredJob]:
         check_filter(wanted)
         check_page(page)
         async with self._connections.searching(projects) as connection:
@@ -49,14 +51,14 @@ class PostgresListing:
         projects: list[int],
         ids: list[UUID],
         page: Page,
-    ) -> list[Job]:
+    ) -> list[StoredJob]:
         """The jobs up to where the page is full, in pieces: what is behind that is not read."""
         parts = (JobPart.PAYLOAD in page.include, JobPart.RESULT in page.include)
         sizes: dict[UUID, int] = {}
         if page.include:
             sql = self._connections.sql("job_bytes")
             sizes = dict(map(tuple, await connection.fetch(sql, ids, projects, *parts)))
-        page_jobs: list[Job] = []
+        page_jobs: list[StoredJob] = []
         for piece in _pieces(ids, sizes):
             rows = await connection.fetch(self._connections.sql("list"), piece, projects, *parts)
             found = {row["id"]: codec.job(row) for row in rows}

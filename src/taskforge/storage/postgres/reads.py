@@ -7,7 +7,7 @@ from taskforge.domain.errors import EventsGone
 from taskforge.domain.execution import Execution
 from taskforge.domain.history import ends_at, with_ends
 from taskforge.domain.ids import fence_of
-from taskforge.domain.job import Job
+from taskforge.domain.job import StoredJob
 from taskforge.domain.log import Level, Line, span_of
 from taskforge.domain.query import (
     Event,
@@ -25,7 +25,7 @@ class PostgresReads:
     def __init__(self, connections: PostgresConnections) -> None:
         self._connections = connections
 
-    async def get(self, projects: Sequence[int], jobs: Sequence[UUID]) -> list[Job]:
+    async def get(self, projects: Sequence[int], jobs: Sequence[UUID]) -> list[StoredJob]:
         async with self._connections.reading(projects) as connection:
             found = await self.find_jobs(connection, list(projects), list(jobs))
         return [found[job] for job in dict.fromkeys(jobs) if job in found]
@@ -35,7 +35,7 @@ class PostgresReads:
         connection: Connection,
         projects: list[int],
         jobs: list[UUID],
-    ) -> dict[UUID, Job]:
+    ) -> dict[UUID, StoredJob]:
         rows = await connection.fetch(
             self._connections.sql("get"),
             jobs,

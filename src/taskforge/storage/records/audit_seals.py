@@ -14,7 +14,7 @@ import msgspec
 
 from taskforge.domain import audit_chain
 from taskforge.domain.audit import AuditEntry
-from taskforge.domain.audit_chain import UNKEYED, Head, Seal, SealKeys, Verdict, next_seal
+from taskforge.domain.audit_chain import UNKEYED, ChainCheck, Head, Seal, SealKeys, next_seal
 from taskforge.domain.errors import Conflict
 from taskforge.ports.records import Records, Step
 from taskforge.storage.records.rows import first
@@ -82,7 +82,7 @@ class AuditSeals:
         """The last seal, to be kept outside the store."""
         return first(await self._records.look(Seal, "last_seal"))
 
-    async def verify(self, days: float, head: Head | None = None) -> Verdict:
+    async def verify(self, days: float, head: Head | None = None) -> ChainCheck:
         """Walk the whole chain and compute it anew. `days`: how long entries are kept. `head`: the
         last that was exported."""
         last = await self.head()
@@ -97,12 +97,12 @@ class AuditSeals:
             verdict = await self._verdict(last, days, head)
         return verdict
 
-    async def _verdict(self, last: Seal | None, days: float, head: Head | None) -> Verdict:
+    async def _verdict(self, last: Seal | None, days: float, head: Head | None) -> ChainCheck:
         walk = _Walk()
         problem = audit_chain.problem_of_end(head, last)
         if problem is None and last is not None:
             problem = await self._problem_of_chain(walk, last, days, head)
-        verdict = Verdict(
+        verdict = ChainCheck(
             intact=problem is None,
             seals=walk.seals,
             entries=walk.entries,

@@ -16,7 +16,7 @@ from taskforge.domain.ids import uuid_from_bytes
 from taskforge.domain.job import Claimed, with_extras
 from taskforge.domain.limiter import LeakyBucket
 from taskforge.storage.catalog import OpenLane, Taker
-from taskforge.storage.occupancy import LARGE_CLAIM, Ceiling, most_asked
+from taskforge.storage.occupancy import LARGE_CLAIM, Frontier, most_asked
 from taskforge.storage.sqlite import codec, silences
 from taskforge.storage.sqlite.catalog_cache import sql
 from taskforge.storage.sqlite.codec import SECOND, Row
@@ -79,15 +79,15 @@ class WorkerClaim:
         spent: set[int] = set()
         for _ in range(MOST_ROUNDS):
             left = self._limit - len(claimed)
-            lanes, ceiling = self._cache.view(self._taker).best(most_asked(left), without=spent)
+            lanes, frontier = self._cache.view(self._taker).best(most_asked(left), without=spent)
             if lanes:
-                claimed += self._claim_from(lanes, ceiling, left)
+                claimed += self._claim_from(lanes, frontier, left)
             if len(claimed) >= self._limit:
                 break
             spent.update(lane.number for lane in lanes)
-            if ceiling is None and (claimed or surveyed or not self._survey(needed=True)):
+            if frontier is None and (claimed or surveyed or not self._survey(needed=True)):
                 break
-            surveyed |= ceiling is None
+            surveyed |= frontier is None
         return claimed, self._close_gates(len(claimed))
 
     def _survey(self, *, needed: bool = False) -> bool:
@@ -103,7 +103,7 @@ class WorkerClaim:
         return not self._occupancy.walked
 
     def _claim_from(
-        self, lanes: list[OpenLane], ceiling: Ceiling | None, limit: int
+        self, lanes: list[OpenLane], frontier: Frontier | None, limit: int
     ) -> list[Claimed]:
         """Up to so many jobs of these lanes. Nothing that a lane which is not asked may go before:
         by tier, and by age too where a claim is small."""
@@ -117,7 +117,7 @@ class WorkerClaim:
         )
         heads: list[tuple[int, int]] = self._transaction.execute(sql("heads"), asked).fetchall()
         self._learn_heads(lanes, heads)
-        last = ceiling and (ceiling[0], ceiling[1] if limit < LARGE_CLAIM else FOREVER)
+        last = frontier and (frontier[0], frontier[1] if limit < LARGE_CLAIM else FOREVER)
         claimed: list[Claimed] = []
         for tier, some in groupby(heads, key=lambda head: lanes[head[0]].tier):
             left = limit - len(claimed)

@@ -11,7 +11,7 @@ import msgspec
 from taskforge.domain.assignment import Assignment
 from taskforge.domain.execution import Execution, ExecutionStatus
 from taskforge.domain.ids import created_at, fence_of, job_of, uuid_from_bytes
-from taskforge.domain.job import KEPT_AS_IS, ErrorInfo, Job, JobStatus, When, extras_of
+from taskforge.domain.job import KEPT_AS_IS, ErrorInfo, JobStatus, StoredJob, When, extras_of
 from taskforge.domain.log import Level, Line, line_id
 from taskforge.domain.queue import Queue, QueueSettings
 from taskforge.domain.worker import Worker, WorkerStatus
@@ -195,13 +195,13 @@ def taker(row: Row) -> Taker:
     )
 
 
-def job(row: Sequence[Any]) -> Job:
+def job(row: Sequence[Any]) -> StoredJob:
     """A row of `get` or `list`, by name."""
     status = JOB_STATUSES[row["status"]]  # type: ignore[call-overload]
     value: Any = row
     identifier = uuid_from_bytes(value["id"])
     fence = value["fence"]
-    return Job(
+    return StoredJob(
         id=identifier,
         project=value["project"],
         queue=value["queue_name"],

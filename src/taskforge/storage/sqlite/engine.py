@@ -17,7 +17,7 @@ from taskforge.domain.execution import Beat, Execution
 from taskforge.domain.explanation import Explanation
 from taskforge.domain.finding import Finding
 from taskforge.domain.firing import Fired, Firing
-from taskforge.domain.job import Claimed, Inserted, Job, NewJob, Refused
+from taskforge.domain.job import Claimed, Inserted, NewJob, Refused, StoredJob
 from taskforge.domain.log import Level, Line, NewLine
 from taskforge.domain.outcome import Finish, Lost
 from taskforge.domain.query import Events, JobFilter, Page, Pruned, QueueStats, WorkerTotals
@@ -43,7 +43,6 @@ from taskforge.storage.sqlite import (
 )
 from taskforge.storage.sqlite.assignments import list_assignments
 from taskforge.storage.sqlite.beats import write_beats, write_lines
-from taskforge.storage.sqlite.catalog_cache import sql
 from taskforge.storage.sqlite.finishes import finish_claims
 from taskforge.storage.sqlite.offers import Offers
 from taskforge.storage.sqlite.opening import prepare_file
@@ -129,7 +128,7 @@ class SqliteEngine:
         return False  # a file has no roles
 
     async def now(self) -> datetime:
-        await self._readers.read(lambda seen: seen.execute(sql("pruned_event")).fetchone())
+        await self._readers.read(reads.pruned_event)
         return self._clock()
 
     # --- The path of a job ---
@@ -265,10 +264,12 @@ class SqliteEngine:
 
     # --- Reading ---
 
-    async def get(self, projects: Sequence[int], jobs: Sequence[UUID]) -> list[Job]:
+    async def get(self, projects: Sequence[int], jobs: Sequence[UUID]) -> list[StoredJob]:
         return await self._readers.read(lambda seen: reads.get(seen, projects, jobs))
 
-    async def list_jobs(self, projects: Sequence[int], wanted: JobFilter, page: Page) -> list[Job]:
+    async def list_jobs(
+        self, projects: Sequence[int], wanted: JobFilter, page: Page
+    ) -> list[StoredJob]:
         return await self._readers.search(
             lambda seen: listing.list_jobs(seen, projects, wanted, page)
         )

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from taskforge.domain.job import Job, JobStatus
+from taskforge.domain.job import JobStatus, StoredJob
 from taskforge.domain.job_page import take_page
 from taskforge.domain.query import JobFilter, JobPart, Page, check_filter, check_page
 from taskforge.storage.sqlite import codec
@@ -28,7 +28,7 @@ _LIVE = {
 
 def list_jobs(
     snapshot: ReadSnapshot, projects: Sequence[int], wanted: JobFilter, page: Page
-) -> list[Job]:
+) -> list[StoredJob]:
     check_filter(wanted)
     check_page(page)
     listing = Listing(_queues(snapshot, projects, wanted), projects, wanted, page)
@@ -40,7 +40,7 @@ def list_jobs(
 
 def _read(
     snapshot: ReadSnapshot, projects: Sequence[int], ids: list[bytes], page: Page
-) -> Iterator[Job]:
+) -> Iterator[StoredJob]:
     """One by one: what nobody takes is not read."""
     cursor = snapshot.connection.cursor()
     cursor.row_factory = sqlite3.Row

@@ -8,7 +8,7 @@ from taskforge.domain.errors import EventsGone
 from taskforge.domain.execution import Execution
 from taskforge.domain.history import ends_at, with_ends
 from taskforge.domain.ids import fence_of, uuid_from_bytes
-from taskforge.domain.job import Job
+from taskforge.domain.job import StoredJob
 from taskforge.domain.log import Level, Line, span_of
 from taskforge.domain.query import Event, Events, event_position
 from taskforge.storage.sqlite import codec
@@ -16,7 +16,7 @@ from taskforge.storage.sqlite.catalog_cache import sql
 from taskforge.storage.sqlite.snapshot import ReadSnapshot
 
 
-def get(snapshot: ReadSnapshot, projects: Sequence[int], jobs: Sequence[UUID]) -> list[Job]:
+def get(snapshot: ReadSnapshot, projects: Sequence[int], jobs: Sequence[UUID]) -> list[StoredJob]:
     unique = list(dict.fromkeys(jobs))
     cursor = snapshot.connection.cursor()
     cursor.row_factory = sqlite3.Row
@@ -70,8 +70,13 @@ def logs(
     )
 
 
+def pruned_event(snapshot: ReadSnapshot) -> int:
+    number: int = snapshot.execute(sql("pruned_event")).fetchone()[0]
+    return number
+
+
 def events(snapshot: ReadSnapshot, after: str | None, limit: int) -> Events:
-    pruned: int = snapshot.execute(sql("pruned_event")).fetchone()[0]
+    pruned = pruned_event(snapshot)
     if after is None:
         last: int | None = snapshot.execute(sql("last_event")).fetchone()[0]
         return Events([], str(max(pruned, last or 0)))

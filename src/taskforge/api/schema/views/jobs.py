@@ -6,7 +6,7 @@ from uuid import UUID
 import msgspec
 
 from taskforge.api.schema.values import Json, Time
-from taskforge.domain.job import ErrorInfo, Job
+from taskforge.domain.job import ErrorInfo, StoredJob
 from taskforge.domain.query import WHOLE, JobPart
 
 
@@ -54,7 +54,11 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def job_view(
-    job: Job, projects: dict[int, str], *, open_payload: bool, parts: frozenset[JobPart] = WHOLE
+    job: StoredJob,
+    projects: dict[int, str],
+    *,
+    open_payload: bool,
+    parts: frozenset[JobPart] = WHOLE,
 ) -> JobView:
     return JobView(
         id=job.id,
