@@ -32,6 +32,7 @@ from taskforge.wiring import work_source
 from taskforge.worker import executor, isolation
 from taskforge.worker.fetcher import Fetcher
 from taskforge.worker.http_source import HttpSource
+from taskforge.worker.processes import lease_keeper
 from taskforge.worker.processes.keeper_words import LOST, Charge, Word
 from taskforge.worker.processes.lease_keeper import LeaseKeeper
 from taskforge.worker.processes.process_id import this_process
@@ -98,8 +99,9 @@ async def _rescuing(settings: Settings) -> None:
 
 
 async def test_a_lost_lease_cancels_the_handler_and_the_worker_begins_anew(
-    short: Crew, caplog: pytest.LogCaptureFixture
+    short: Crew, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(lease_keeper, "STILL_PART", 1000)  # nobody replaces the keeper in time
     cancelled = asyncio.Event()
     starts: list[int] = []
 
@@ -158,7 +160,10 @@ async def test_a_worker_ends_the_lives_that_it_has_lost_and_no_one_elses() -> No
     assert told == [(own, False)] * 2
 
 
-async def test_a_keeper_that_dies_is_started_again(short: Crew) -> None:
+@pytest.mark.parametrize("end", [psutil.Process.kill, psutil.Process.suspend])
+async def test_a_keeper_that_dies_or_stands_still_is_started_again(
+    short: Crew, end: Callable[[psutil.Process], None]
+) -> None:
     @short.forge.job()
     async def work() -> str:
         return "done"
@@ -170,8 +175,9 @@ async def test_a_keeper_that_dies_is_started_again(short: Crew) -> None:
     assert worker.registered is not None
     before = worker.registered.incarnation
     [keeper] = keepers()
-    keeper.kill()
+    end(keeper)
     await until(lambda: any(one.pid != keeper.pid for one in keepers()))
+    assert not keeper.is_running(), "handlers would have two keepers once it goes on"
     await asyncio.sleep(0.6)
     assert worker.registered.incarnation == before
 

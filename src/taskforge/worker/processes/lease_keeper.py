@@ -21,9 +21,13 @@ from taskforge.worker.processes.keeper_words import (
     WorkerHealth,
 )
 from taskforge.worker.processes.process_id import ProcessId
+from taskforge.worker.processes.process_watch import is_stopped
 from taskforge.worker.processes.pulse import Pulse
 
 logger = logging.getLogger("taskforge.worker")
+# Of a lease: how often the keeper is looked at, and how long it may stand still. Its successor has
+# the rest of the lease to start and to renew.
+LOOK_PART, STILL_PART = 0.1, 0.3
 
 
 class LeaseKeeper:
@@ -85,6 +89,7 @@ class LeaseKeeper:
         transport, _ = await loop.connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), process.stdout
         )
+        replacing = asyncio.create_task(self._kill_once_frozen(process))
         try:
             for child in list(self._children.values()):
                 await self._write_surely(ChildNews(child))
@@ -94,11 +99,22 @@ class LeaseKeeper:
                 if word.lost is not None:
                     return True
         finally:
+            replacing.cancel()
             transport.close()
         if await self._ended(process) != LOST:
             return False
         self._hear(Word(lost="the lease keeper said so"))
         return True
+
+    async def _kill_once_frozen(self, process: subprocess.Popen[bytes]) -> None:
+        """A keeper that stands still (SIGSTOP, a debugger) renews nothing and says nothing, and the
+        handlers would run on beside their successors. It is killed, and so started again."""
+        still = 0
+        while still * LOOK_PART < STILL_PART:
+            await asyncio.sleep(LOOK_PART * self._charge.lease_seconds)
+            still = still + 1 if is_stopped(process.pid) else 0
+        logger.warning("the lease keeper stands still; it is replaced")
+        process.kill()
 
     def tell(self, health: WorkerHealth) -> None:
         """Also for a process that has yet to start, and from any thread: the watchdog speaks while

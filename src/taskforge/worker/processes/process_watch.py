@@ -38,17 +38,21 @@ def outlive_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether a process is there and stopped (SIGSTOP, a debugger)."""
+    return _status(pid) in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
+
+
 def is_standing_still(pid: int) -> bool:
-    """Whether a process is stopped (SIGSTOP, a debugger) or gone: its lease must not be renewed for
-    it."""
+    """Whether a process is stopped or gone: its lease must not be renewed for it."""
+    return is_stopped(pid) or _status(pid) in (psutil.STATUS_ZOMBIE, None)
+
+
+def _status(pid: int) -> str | None:
     try:
-        return psutil.Process(pid).status() in (
-            psutil.STATUS_STOPPED,
-            psutil.STATUS_TRACING_STOP,
-            psutil.STATUS_ZOMBIE,
-        )
+        return psutil.Process(pid).status()
     except psutil.NoSuchProcess:
-        return True
+        return None
 
 
 def has_left(pid: int) -> bool:
