@@ -85,14 +85,10 @@ class Accounts:
         to it before has its own, so that no stranger's guessing keeps its owner out."""
         if self._is_marked(browser, email):
             account = f"browser:{secret.hashed(browser).hex()}"
+            await self._count_try(account, TRIES_OF_ACCOUNT)
         else:
             account = f"login:{secret.hashed(email).hex()}"
-            await self._count_address(account, f"address:{origin}")
-        if (
-            await self._records.throttles.count_try(account, TRIES_WINDOW_SECONDS)
-            >= TRIES_OF_ACCOUNT
-        ):
-            raise Throttled(TRIES_WINDOW_SECONDS)
+            await self._count_stranger(account, f"address:{origin}")
         user = await self._records.users.with_email(email)
         usable = user is not None and user.disabled_at is None
         if not await self._passwords.fits(
@@ -102,14 +98,22 @@ class Accounts:
         await self._records.throttles.forgive(account)
         return user
 
-    async def _count_address(self, account: str, address: str) -> None:
-        """What is refused for its account does not count for its address: guessing at one account
-        shuts nobody else out."""
-        if await self._records.throttles.tries(account, TRIES_WINDOW_SECONDS) >= TRIES_OF_ACCOUNT:
-            raise Throttled(TRIES_WINDOW_SECONDS)
+    async def _count_stranger(self, account: str, address: str) -> None:
+        """What is refused for its account does not count for its address, and the other way round:
+        guessing at one account shuts nobody else out, also where many try at once."""
+        await self._count_try(account, TRIES_OF_ACCOUNT)
+        try:
+            await self._count_try(address, TRIES_OF_ADDRESS)
+        except Throttled:
+            await self._records.throttles.take_back(account)
+            raise
+
+    async def _count_try(self, key: str, most: int) -> None:
+        """Before the password is looked at; one that is refused lengthens no wait."""
+        throttles = self._records.throttles
         if (
-            await self._records.throttles.count_try(address, TRIES_WINDOW_SECONDS)
-            >= TRIES_OF_ADDRESS
+            await throttles.tries(key, TRIES_WINDOW_SECONDS) >= most
+            or await throttles.count_try(key, TRIES_WINDOW_SECONDS) >= most
         ):
             raise Throttled(TRIES_WINDOW_SECONDS)
 

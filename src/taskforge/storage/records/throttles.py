@@ -34,5 +34,9 @@ class Throttles:
         found = first(await self._records.look(_Tries, "throttle", key, begun))
         return 0 if found is None else found.count
 
+    async def take_back(self, key: str) -> None:
+        """As if the last try had not been counted."""
+        await self._records.write([Step("take_back_try", (key,))])
+
     async def forgive(self, key: str) -> None:
         await self._records.write([Step("remove_throttle", (key,))])
