@@ -4,18 +4,29 @@ from pathlib import Path
 import pytest
 
 from taskforge.ports.engine import Engine
+from tests.support.schemas import Schemas
 from tests.support.stores import PostgresStore, SqliteStore, Store
 from tests.support.world import Clock, World
 
 
+@pytest.fixture(scope="session")
+def schemas() -> Schemas:
+    return Schemas()
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+async def store(
+    request: pytest.FixtureRequest, tmp_path: Path, schemas: Schemas
+) -> AsyncIterator[Store]:
     """An empty store of each kind; whatever a test did to it, its invariants must hold
     afterwards."""
+    left = None if request.node.get_closest_marker("new_store") else schemas
     kinds: dict[str, Callable[[], Store]] = {
         "sqlite": lambda: SqliteStore(tmp_path),
-        "postgres": lambda: PostgresStore(request.getfixturevalue("postgres_url")),
-        "walled": lambda: PostgresStore(request.getfixturevalue("postgres_url"), walled=True),
+        "postgres": lambda: PostgresStore(request.getfixturevalue("postgres_url"), schemas=left),
+        "walled": lambda: PostgresStore(
+            request.getfixturevalue("postgres_url"), walled=True, schemas=left
+        ),
     }
     made = kinds[request.param]()
     try:

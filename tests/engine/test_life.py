@@ -34,6 +34,7 @@ async def test_what_was_stored_is_there_after_a_restart(store: Store, clock: Clo
     assert await second.claim_jobs(await second.worker()) == [job]
 
 
+@pytest.mark.new_store
 async def test_without_migrating_an_empty_store_is_unsuitable(store: Store, clock: Clock) -> None:
     engine = store.make(clock)
     with pytest.raises(StoreUnsuitable):

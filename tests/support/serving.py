@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import asyncpg
 import httpx
 import msgspec
 import pytest
@@ -22,6 +21,7 @@ from taskforge.ports.engine import Engine
 from taskforge.settings import Settings
 from taskforge.wiring import Made, make_server, make_store
 from tests.support.adhoc_statements import step_of
+from tests.support.schemas import Databases
 
 SETUP = Note("system", "test.setup", 1)
 
@@ -111,24 +111,19 @@ class Api:
         )
 
 
+@pytest.fixture(scope="session")
+def databases(request: pytest.FixtureRequest) -> Databases:
+    return Databases(request.getfixturevalue("postgres_url"))
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 async def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path / 'api.db'}"
         return
-    base = request.getfixturevalue("postgres_url")
-    name = f"api_{uuid4().hex[:12]}"
-    connection = await asyncpg.connect(base)
-    try:
-        await connection.execute(f"create database {name}")
-        yield (
-            base.rsplit("/", 1)[0] + f"/{name}"
-            if "?" not in base
-            else base.replace(base.split("?")[0].rsplit("/", 1)[1], name)
-        )
-        await connection.execute(f"drop database {name} with (force)")
-    finally:
-        await connection.close()
+    databases: Databases = request.getfixturevalue("databases")
+    async with databases.borrow() as url:
+        yield url
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ import pytest
 
 from taskforge.domain.ids import job_of
 from taskforge.ports.engine import Engine
+from tests.support.schemas import Leftover, Schemas
 
 PLACES = ("ready", "waiting", "running", "finished")
 OF_JOBS = (
@@ -263,14 +264,17 @@ class PostgresProbe(Probe):
 
 
 class PostgresStore(Store):
-    """A schema of its own for each test: 30 ms to make, 14 to drop."""
+    """A schema of its own for each test, or one that another test left."""
 
     probe: PostgresProbe
 
-    def __init__(self, url: str, *, walled: bool = False) -> None:
+    def __init__(self, url: str, *, walled: bool = False, schemas: Schemas | None = None) -> None:
         super().__init__()
-        self._walled = walled
-        self.url, self.schema = url, f"test_{secrets.token_hex(6)}"
+        self._walled, self._schemas = walled, schemas
+        self._left = schemas.take(walled) if schemas is not None else None
+        self._looked = False
+        self.url = url
+        self.schema = self._left.schema if self._left else f"test_{secrets.token_hex(6)}"
         self.probe = PostgresProbe(url, self.schema)
 
     def make(self, clock: Ticking) -> Engine:
@@ -291,13 +295,28 @@ class PostgresStore(Store):
 
         connections.fetch = choose
 
+    async def open(self, clock: Ticking) -> Engine:
+        engine = await super().open(clock)
+        if self._schemas is not None and not self._looked:
+            self._looked, self._left = True, Leftover(self.schema)
+            await self._left.look(await self.probe.connection())
+        return engine
+
     async def close(self) -> None:
         await super().close()
         connection = await self.probe.connection()
-        await connection.execute(
-            f"drop schema if exists {self.schema} cascade; drop role if exists {self.schema}_reader"
-        )
+        if not await self._leave(connection):
+            await connection.execute(
+                f"drop schema if exists {self.schema} cascade; "
+                f"drop role if exists {self.schema}_reader"
+            )
         await self.probe.close()
+
+    async def _leave(self, connection: asyncpg.Connection) -> bool:
+        """Whether another test gets the schema."""
+        if self._schemas is None or self._left is None or not self._looked:
+            return False
+        return await self._schemas.give_back(self._walled, self._left, connection)
 
 
 def _plain(value: Any) -> Any:
