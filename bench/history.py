@@ -26,7 +26,7 @@ TARGETS = {
     "list of failed": NEARLY,
     "stats": NEARLY,
 }
-_FAILED = JobFilter(queue=load.QUEUE, statuses=(JobStatus.FAILED,))
+_FAILED = JobFilter(queues=(load.QUEUE,), statuses=(JobStatus.FAILED,))
 _FAIL = ToFailed(ErrorInfo("ValueError", "no such customer"), "no attempts left")
 
 

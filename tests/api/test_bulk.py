@@ -122,6 +122,79 @@ async def test_what_matches_is_changed_and_the_rest_is_not(
     assert stats["totals"]["total"] == sum(one["total"] for one in stats["items"]) == 0
 
 
+async def test_a_dry_run_changes_nothing_and_leaves_no_trace(
+    api: Api, root: httpx.AsyncClient, filled: list[str]
+) -> None:
+    async def change(**body: Any) -> Any:
+        return (await root.post("/api/v1/jobs/change", json=body | {"dry_run": True})).json()
+
+    before = await api.audit_count()
+    would = {"changed": 13, "refused": 0, "dry_run": True}
+    assert await change(action="cancel", where={"tag": ["even", "odd"]}) == would
+    would = {"changed": 0, "refused": 25, "dry_run": True}
+    assert await change(action="retry", where={"everything": True}) == would
+    would = {"changed": 2, "refused": 1, "dry_run": True}
+    unknown = "01a1e2be-3d77-74b2-b190-1dcf91000000"
+    assert await change(action="cancel", ids=[*filled[:2], unknown]) == would
+    assert (await root.get("/api/v1/stats")).json()["totals"]["pending"] == 25
+    assert await api.audit_count() == before
+
+
+async def test_named_jobs_are_changed_with_one_entry_in_the_audit_log(
+    api: Api, root: httpx.AsyncClient, filled: list[str]
+) -> None:
+    before = await api.audit_count()
+    body: dict[str, Any] = {"action": "cancel", "ids": filled[:3]}
+    assert (await root.post("/api/v1/jobs/change", json=body)).json() == {
+        "changed": 3,
+        "refused": 0,
+    }
+    assert await api.audit_count() == before + 1
+    for wrong, pointer in (
+        ({"where": {"tag": "even"}}, "#/where"),
+        ({"ids": None}, "#/where"),
+        ({"limit": 5}, "#/limit"),
+        ({"cursor": "x"}, "#/cursor"),
+    ):
+        answer = await root.post("/api/v1/jobs/change", json=body | wrong)
+        assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, pointer)
+
+
+async def test_a_large_change_goes_in_parts_by_cursor(
+    root: httpx.AsyncClient, filled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("taskforge.operations.jobs.SLICE", 5)
+    body: dict[str, Any] = {"action": "cancel", "where": {"everything": True}, "limit": 10}
+    changed = []
+    while True:
+        answer = (await root.post("/api/v1/jobs/change", json=body)).json()
+        changed.append(answer["changed"])
+        if "next_cursor" not in answer:
+            break
+        body["cursor"] = answer["next_cursor"]
+    assert (sum(changed), max(changed)) == (25, 10)
+
+
+async def test_several_values_are_alternatives_and_a_count_goes_by_the_same_filters(
+    root: httpx.AsyncClient, filled: list[str]
+) -> None:
+    for params, count in (
+        ({}, 25),
+        ({"tag": "even"}, 13),
+        ({"tag": ["even", "odd"]}, 13),
+        ({"queue": ["mail", "other"]}, 25),
+        ({"job_type": ["send", "none"], "priority": [0, 3]}, 25),
+        ({"job_type": "none"}, 0),
+        ({"status": ["pending", "failed"]}, 25),
+    ):
+        answer = await root.get("/api/v1/jobs/count", params=params)
+        assert answer.json() == {"count": count, "more": False}, params
+        listed = (await root.get("/api/v1/jobs", params=params)).json()
+        assert (len(listed["items"]), listed["next_cursor"]) == (count, None), params
+    many = await root.get("/api/v1/jobs/count", params={"tag": ["x"] * 51})
+    assert (many.status_code, many.json()["errors"][0]["pointer"]) == (422, "tag")
+
+
 async def test_a_field_that_an_action_does_not_take_is_refused(
     root: httpx.AsyncClient, filled: list[str]
 ) -> None:

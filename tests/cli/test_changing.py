@@ -55,6 +55,18 @@ def test_enqueue_takes_all_its_options(shell: Shell) -> None:
     assert "enqueued" in piped.stdout
 
 
+def test_jobs_are_counted_and_a_dry_run_changes_none(shell: Shell) -> None:
+    for tag in ("a", "b", "c"):
+        shell.run("enqueue", "letter", "--tag", tag)
+    assert shell.json("jobs", "count", "--tag", "a", "--tag", "b") == {"count": 2, "more": False}
+    assert shell.run("jobs", "count", "--type", "letter").stdout.strip() == "3"
+    would = shell.json("jobs", "cancel", "--all", "--dry-run")
+    assert would == {"dry_run": True, "changed": 3, "refused": 0, "more": False}
+    said = shell.run("jobs", "cancel", "--tag", "a", "--dry-run").stdout
+    assert said.strip() == "1 would be changed; nothing was"
+    assert shell.json("jobs", "count", "--status", "pending")["count"] == 3
+
+
 def test_enqueue_waits_no_longer_than_asked(shell: Shell) -> None:
     said = shell.run("enqueue", "letter", "--wait", "--timeout", "200ms", status=2)
     assert said.stdout.startswith("enqueued ")

@@ -126,10 +126,14 @@ async def test_many_keep_their_order_and_their_refusals(engine: AnyEngine) -> No
     assert (found[2].error.kind, found[2].error.name) == ("queue", "nowhere")
     listed = await engine.list_jobs(
         ANY,
-        JobFilter(queue="mail", statuses=(JobStatus.PENDING,)),
+        JobFilter(queues=("mail",), statuses=(JobStatus.PENDING,)),
         Page(limit=10, include=WHOLE),
     )
-    assert {bytes(one.payload or b"") for one in listed} == {b'{"n":0}', b'{"n":1}', b'{"n":3}'}
+    assert {bytes(one.payload or b"") for one in listed.jobs} == {
+        b'{"n":0}',
+        b'{"n":1}',
+        b'{"n":3}',
+    }
     other = new_job("mail", "send", {"n": 9}, idempotency_key="k")
     [taken], [also, _] = await engine.insert(1, [other]), await engine.insert(1, [other, jobs[0]])
     for one in (taken, also):
@@ -293,7 +297,7 @@ def test_the_sync_client(served: dict[str, Any]) -> None:
         assert client.queues() == []
         with pytest.raises(NotFound):
             client.enqueue(new_job("mail", "send"))
-        assert client.list_jobs() == []
+        assert client.list_jobs().jobs == []
 
 
 async def test_a_lease_keeper_hears_of_one_who_has_had_enough_that_it_is_to_come_back_later(

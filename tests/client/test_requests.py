@@ -139,11 +139,11 @@ def test_slices_fit_into_one_call_each() -> None:
 
 def test_a_listing_names_only_what_narrows() -> None:
     wanted = JobFilter(
-        queue="a b", statuses=(JobStatus.FAILED, JobStatus.CANCELLED), created_after=AT
+        queues=("a b",), statuses=(JobStatus.FAILED, JobStatus.CANCELLED), created_after=AT
     )
     request = jobs.list_jobs(wanted, Page(limit=5))
     assert request.target == (
-        "/api/v1/jobs?queue=a+b&status=failed&status=cancelled&created_after=2026-01-02T03%3A04%3A05%2B00%3A00&limit=5"
+        "/api/v1/jobs?limit=5&queue=a+b&status=failed&status=cancelled&created_after=2026-01-02T03%3A04%3A05%2B00%3A00"
     )
 
 

@@ -350,7 +350,7 @@ async def state(world: World) -> list[Any]:
         await world.engine.queues([1]),
         await world.engine.workers([1]),
         await world.engine.assignments([1]),
-        await world.engine.list_jobs([1], JobFilter(), Page()),
+        (await world.engine.list_jobs([1], JobFilter(), Page())).jobs,
         await world.probe.counts(),
         len(events.items),
     ]

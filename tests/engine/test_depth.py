@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from taskforge.domain.alike import Alike
-from taskforge.domain.job import NewJob, StoredJob
+from taskforge.domain.job import NewJob
 from taskforge.domain.outcome import Finish, ToSucceeded
-from taskforge.domain.query import JobFilter, Page, cursor_at
+from taskforge.domain.query import JobFilter, Page
 from taskforge.ports.engine import Engine
-from taskforge.storage.postgres import listing
+from tests.support.broken import break_statements
 from tests.support.reads import touched
 from tests.support.stores import PostgresStore, SqliteStore
 from tests.support.world import Clock, World
@@ -57,15 +57,15 @@ async def list_all_ways(store: PostgresStore, world: World) -> int:
     before = await touched(store)
     engine = await store.open(world.clock)
     first = await engine.list_jobs([1], JobFilter(), Page(limit=50))
-    pages: list[list[StoredJob]] = [
+    pages = [
         first,
-        await engine.list_jobs([1], JobFilter(), Page(limit=50, cursor=cursor_at(first[-1].id))),
+        await engine.list_jobs([1], JobFilter(), Page(limit=50, cursor=first.cursor)),
         await engine.list_jobs(
             [1], JobFilter(created_before=world.clock.after(-3)), Page(limit=50)
         ),
     ]
-    assert [len(page) for page in pages] == [50] * 3
-    assert pages[0][-1].id > pages[1][0].id
+    assert [len(page.jobs) for page in pages] == [50] * 3
+    assert pages[0].jobs[-1].id > pages[1].jobs[0].id
     await engine.close()
     used = await touched(store)
     used.subtract(before)
@@ -86,15 +86,20 @@ async def test_a_plain_list_reads_its_page_whatever_the_statistics_say(
 
     # The broken twin: by the queue's number and in the order of ids, as the planner misunderstands
     # it.
-    def misunderstood(listing: Any, most: str) -> str:
-        queues = listing._argument(listing.queues)
-        return (
-            f"select j.id from unnest({queues}::int[]) as q (number) cross join lateral (select "
-            f"j.id from taskforge.jobs j "
-            f"where j.queue = q.number{listing._range('j.id')} order by j.id desc limit {most}) j"
-        )
-
-    monkeypatch.setattr(listing.Listing, "_facts", misunderstood)
+    break_statements(
+        monkeypatch,
+        "taskforge.storage.postgres.connections",
+        {
+            "search_facts": [
+                (
+                    "(j.queue, j.id) >= (w.queue, $4::uuid)",
+                    "j.queue = w.queue and j.id >= $4::uuid",
+                ),
+                ("(j.queue, j.id) < (w.queue, w.below)", "j.id < w.below"),
+                ("order by j.queue desc, j.id desc", "order by j.id desc"),
+            ]
+        },
+    )
     assert await list_all_ways(postgres, world) > BACKLOG // 2
 
 

@@ -63,7 +63,7 @@ async def work(world: World, engine: Engine, worker: Registered) -> None:
         claimed = await busy.claim(worker, 10)
         assert len(claimed) == 3
         await engine.get([1], [one.fence for one in claimed])
-        await engine.list_jobs([1], JobFilter(queue="default"), Page(limit=5))
+        await engine.list_jobs([1], JobFilter(queues=("default",)), Page(limit=5))
         await engine.finish([Finish(one.fence, ToSucceeded()) for one in claimed])
         assert await busy.claim(worker, 10) == []
         if number == ROUNDS // 2:

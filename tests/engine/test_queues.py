@@ -273,12 +273,12 @@ async def test_a_queue_is_meant_by_its_name_or_its_id(world: World) -> None:
         assert (found.queue, found.queue_id) == ("mail", mail.id)
     await world.enqueue("other")
     for text in ("mail", str(mail.id), str(mail.id).upper()):
-        listed = await world.engine.list_jobs([1], JobFilter(queue=text), Page())
-        assert {one.id for one in listed} == {by_name, by_id, loud, *many}
+        listed = await world.engine.list_jobs([1], JobFilter(queues=(text,)), Page())
+        assert {one.id for one in listed.jobs} == {by_name, by_id, loud, *many}
         waiting = await world.engine.list_jobs(
-            [1], JobFilter(queue=text, statuses=(JobStatus.SCHEDULED,)), Page()
+            [1], JobFilter(queues=(text,), statuses=(JobStatus.SCHEDULED,)), Page()
         )
-        assert [one.id for one in waiting] == [loud]
+        assert [one.id for one in waiting.jobs] == [loud]
     assert isinstance(await world.change(by_id, EditJob(queue=str(other.id))), Changed)
     assert (await world.job(by_id)).queue == "other"
     await world.engine.change_queue(1, DeleteQueue(queue=other.id))
@@ -306,4 +306,4 @@ async def test_another_projects_queue_is_not_meant_by_its_id(world: World) -> No
     [refused] = await world.insert(new_job(str(queue.id), "work"))
     assert isinstance(refused, Refused)
     with pytest.raises(NotFound):
-        await world.engine.list_jobs([1], JobFilter(queue=str(queue.id)), Page())
+        await world.engine.list_jobs([1], JobFilter(queues=(str(queue.id),)), Page())

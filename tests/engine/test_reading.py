@@ -1,3 +1,4 @@
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -15,7 +16,7 @@ from taskforge.domain.changes import (
 from taskforge.domain.errors import Invalid, NotFound
 from taskforge.domain.ids import IdMint, fence_of
 from taskforge.domain.job import JobStatus
-from taskforge.domain.job_page import MOST_PAGE_BYTES, next_cursor, size_of
+from taskforge.domain.job_page import MOST_PAGE_BYTES, Counted, JobPage, next_page, size_of
 from taskforge.domain.log import Level, NewLine
 from taskforge.domain.query import WHOLE, JobFilter, JobPart, Page, cursor_at
 from tests.support.stores import ALSO_WALLED
@@ -25,8 +26,24 @@ pytestmark = ALSO_WALLED
 
 
 async def listed(world: World, page: Page | None = None, **wanted: object) -> list[UUID]:
-    found = await world.engine.list_jobs([1], JobFilter(**wanted), page or Page(limit=1_000))  # type: ignore[arg-type]
-    return ids(found)
+    found = await world.engine.list_jobs([1], filter_of(**wanted), page or Page(limit=1_000))
+    return ids(found.jobs)
+
+
+def filter_of(**wanted: Any) -> JobFilter:
+    """Fields by their singular, with one value."""
+    plural = {
+        "queue": "queues",
+        "job_type": "job_types",
+        "priority": "priorities",
+        "tag": "tags",
+    }
+    return JobFilter(
+        **{
+            plural.get(name, name): (value,) if name in plural else value
+            for name, value in wanted.items()
+        }
+    )
 
 
 async def test_jobs_are_got_in_the_order_asked_and_missing_ones_left_out(world: World) -> None:
@@ -46,7 +63,7 @@ async def test_every_status_is_listed_newest_first(world: World) -> None:
     assert await listed(world) == [job for job, _ in reversed(made)]
     for job, status in made:
         assert await listed(world, statuses=(status,)) == [job]
-    found = await world.engine.list_jobs([1], JobFilter(), Page(include=WHOLE))
+    found = (await world.engine.list_jobs([1], JobFilter(), Page(include=WHOLE))).jobs
     assert [job.status for job in found] == [status for _, status in reversed(made)]
     assert found == await world.engine.get([1], ids(found))
     some = (JobStatus.FAILED, JobStatus.PENDING)
@@ -60,7 +77,8 @@ async def test_a_list_brings_payloads_and_results_only_when_asked(world: World) 
     [whole] = await world.engine.get([1], [job])
     assert whole.payload is not None
     for include in (frozenset(), {JobPart.PAYLOAD}, {JobPart.RESULT}, WHOLE):
-        [found] = await world.engine.list_jobs([1], JobFilter(), Page(include=frozenset(include)))
+        page = Page(include=frozenset(include))
+        [found] = (await world.engine.list_jobs([1], JobFilter(), page)).jobs
         assert found == msgspec.structs.replace(
             whole,
             payload=whole.payload if JobPart.PAYLOAD in include else None,
@@ -76,10 +94,9 @@ async def test_a_page_ends_at_some_bytes_and_pages_go_through_all_jobs_once(worl
     pages = 0
     while page is not None:
         found = await world.engine.list_jobs([1], JobFilter(), page)
-        assert sum(map(size_of, found)) < MOST_PAGE_BYTES + 256 * 1024
-        seen += ids(found)
-        cursor = next_cursor(found, page)
-        page = None if cursor is None else Page(limit=1_000, cursor=cursor, include=WHOLE)
+        assert sum(map(size_of, found.jobs)) < MOST_PAGE_BYTES + 256 * 1024
+        seen += ids(found.jobs)
+        page = next_page(page, found)
         pages += 1
     assert (seen, pages) == (made[::-1], 2)
     assert len(await listed(world)) == len(made), "what is left out takes no room"
@@ -205,14 +222,15 @@ async def test_another_projects_jobs_are_invisible_in_every_read_and_change(worl
     assert await world.engine.get([], theirs) == []
     for wanted in (
         JobFilter(),
-        JobFilter(queue="default"),
-        JobFilter(tag="t"),
+        JobFilter(queues=("default",)),
+        JobFilter(tags=("t",)),
         JobFilter(statuses=tuple(JobStatus)),
         JobFilter(scheduled_after=world.clock.now()),
-        JobFilter(job_type="work"),
+        JobFilter(job_types=("work",)),
     ):
-        assert await world.engine.list_jobs([1], wanted, Page()) == []
-        assert await world.engine.list_jobs([1], wanted, Page(cursor=cursor_at(theirs[-1]))) == []
+        for page in (Page(), Page(cursor=cursor_at(theirs[-1]))):
+            assert await world.engine.list_jobs([1], wanted, page) == JobPage([], None)
+        assert await world.engine.count_jobs([1], wanted) == Counted(0, more=False)
     for job in theirs:
         assert await world.engine.executions([1], job) == []
         assert (
@@ -243,12 +261,13 @@ async def test_several_projects_may_be_read_at_once(world: World) -> None:
     ours = await world.enqueue()
     world.clock.advance(1)
     theirs = await world.enqueue(project=second)
-    found = await world.engine.list_jobs([1, second], JobFilter(), Page())
+    found = (await world.engine.list_jobs([1, second], JobFilter(), Page())).jobs
     assert [(job.id, job.project) for job in found] == [(theirs, second), (ours, 1)]
     assert {one.total for one in await world.engine.stats([1, second])} == {1}
     assert ids(await world.engine.get([second, 1], [ours, theirs])) == [ours, theirs]
-    found = await world.engine.list_jobs([1, second], JobFilter(queue="default"), Page())
-    assert len(found) == 2
+    wanted = JobFilter(queues=("default",))
+    assert len((await world.engine.list_jobs([1, second], wanted, Page())).jobs) == 2
+    assert await world.engine.count_jobs([1, second], wanted) == Counted(2, more=False)
 
 
 async def test_a_fence_is_no_job_id(world: World) -> None:

@@ -81,4 +81,4 @@ async def test_every_caller_of_a_failed_group_hears_of_it(
         calls = (engine.insert(1, [new_job("emails", "send", number)]) for number in range(4))
         answers = await asyncio.gather(*calls, return_exceptions=True)
     assert [type(answer) for answer in answers] == [StoreUnavailable] * 4
-    assert await engine.list_jobs([1], JobFilter(), Page()) == []
+    assert (await engine.list_jobs([1], JobFilter(), Page())).jobs == []

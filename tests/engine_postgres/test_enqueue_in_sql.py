@@ -20,7 +20,7 @@ from taskforge.storage.postgres.engine import PostgresEngine
 
 
 async def count(engine: PostgresEngine) -> int:
-    return len(await engine.list_jobs([1], JobFilter(), Page(limit=1000)))
+    return len((await engine.list_jobs([1], JobFilter(), Page(limit=1000))).jobs)
 
 
 async def pause(engine: PostgresEngine) -> None:
@@ -117,7 +117,8 @@ async def test_the_function_makes_a_job_like_any_other(
     )
     assert job.unique_key == "u"
     assert job.timeout_at is not None
-    assert [found.id for found in await engine.list_jobs([1], JobFilter(tag="x"), Page())] == [made]
+    listed = await engine.list_jobs([1], JobFilter(tags=("x",)), Page())
+    assert [found.id for found in listed.jobs] == [made]
     [claimed] = await engine.claim(Claim(worker.incarnation, 5))
     assert (claimed.payload, claimed.timeout_seconds, claimed.attempt) == (b'{"a": 1}', 5.0, 1)
 

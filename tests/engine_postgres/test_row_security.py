@@ -63,10 +63,10 @@ class Neighbours:
         return list(await self.engine.get([1], self.jobs))
 
     async def list_jobs(self) -> list[Any]:
-        return list(await self.engine.list_jobs([1], JobFilter(), Page()))
+        return (await self.engine.list_jobs([1], JobFilter(), Page())).jobs
 
     async def list_pending(self) -> list[Any]:
-        return list(await self.engine.list_jobs([1], JobFilter(statuses=tuple(JobStatus)), Page()))
+        return (await self.engine.list_jobs([1], JobFilter(statuses=tuple(JobStatus)), Page())).jobs
 
     async def executions(self) -> list[Any]:
         return [one for job in self.jobs for one in await self.engine.executions([1], job)]

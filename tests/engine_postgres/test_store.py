@@ -244,7 +244,7 @@ async def test_an_insert_whose_answer_was_lost_is_not_made_twice(forgetful: Forg
     await forgetful.insert(1, [new_job("emails", "send")])
     forgetful.deaf = True
     answers = await forgetful.insert(1, [new_job("emails", "send", number) for number in range(5)])
-    jobs = await forgetful.list_jobs([1], JobFilter(), Page())
+    jobs = (await forgetful.list_jobs([1], JobFilter(), Page())).jobs
     assert len(jobs) == 6
     assert {answer.job for answer in answers} <= {job.id for job in jobs}
 

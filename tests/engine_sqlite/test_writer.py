@@ -96,7 +96,7 @@ async def test_a_call_that_fails_undoes_nothing_but_itself(engine: SqliteEngine)
     assert isinstance(change, NotFound)
     assert isinstance(first[0], Inserted)
     assert isinstance(second[0], Inserted)
-    assert [job.job_type for job in await engine.list_jobs([1], JobFilter(), Page())] == [
+    assert [job.job_type for job in (await engine.list_jobs([1], JobFilter(), Page())).jobs] == [
         "second",
         "first",
     ]

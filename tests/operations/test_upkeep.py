@@ -95,7 +95,7 @@ async def test_what_is_rescued_together_does_not_come_back_together(tmp_path: Pa
         now += timedelta(seconds=11)
         chances = iter([0.0, 0.25, 0.5, 0.75])
         assert await Upkeep(engine, chance=lambda: next(chances)).rescue() == 4
-        jobs = await engine.list_jobs([1], JobFilter(), Page())
+        jobs = (await engine.list_jobs([1], JobFilter(), Page())).jobs
         assert len({job.scheduled_for for job in jobs}) == 4
     finally:
         await engine.close()

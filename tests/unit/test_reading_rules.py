@@ -61,7 +61,7 @@ def test_pages_are_bounded(field: str, page: Page) -> None:
         ("created_before", JobFilter(created_before=NAIVE)),
         ("scheduled_after", JobFilter(scheduled_after=NAIVE)),
         ("scheduled_before", JobFilter(scheduled_before=NAIVE)),
-        ("priority", JobFilter(priority=10)),
+        ("priority", JobFilter(priorities=(10,))),
     ],
 )
 def test_filters_name_what_is_wrong(field: str, wanted: JobFilter) -> None:

@@ -30,13 +30,21 @@ def listed(flag: str, text: str | None, example: str) -> tuple[str, ...] | None:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Selection:
-    queue: Annotated[str | None, Parameter(help="Jobs of this queue: name or id.")] = None
+    queue: Annotated[
+        tuple[str, ...],
+        Parameter(help="Jobs of this queue, name or id; of any of several."),
+    ] = ()
     status: Annotated[
         tuple[str, ...],
         Parameter(help="Jobs with this status: one, several or a list with commas."),
     ] = ()
-    type_: Annotated[str | None, Parameter(name="--type", help="Jobs of this type.")] = None
-    tag: Annotated[str | None, Parameter(help="Jobs with this tag.")] = None
+    type_: Annotated[
+        tuple[str, ...],
+        Parameter(name="--type", help="Jobs of this type, or of any of several."),
+    ] = ()
+    tag: Annotated[
+        tuple[str, ...], Parameter(help="Jobs with this tag, or with any of several.")
+    ] = ()
     since: Annotated[
         str | None, Parameter(help="Jobs enqueued since: 15m, 2h, 3d, or a date and time.")
     ] = None
@@ -48,9 +56,9 @@ class Selection:
     def check(self) -> None:
         """Whether each filter that is given has a value."""
         for flag, given, example in (
-            ("--queue", self.queue, "emails"),
-            ("--type", self.type_, "send_email"),
-            ("--tag", self.tag, "nightly"),
+            *(("--queue", text, "emails") for text in self.queue),
+            *(("--type", text, "send_email") for text in self.type_),
+            *(("--tag", text, "nightly") for text in self.tag),
             ("--since", self.since, "2h"),
             *(("--status", text, "failed") for text in self.status),
         ):
@@ -65,10 +73,10 @@ class Selection:
         """What to ask the engine for; `default` are the statuses meant when none is named."""
         self.check()
         return JobFilter(
-            queue=None if self.queue is None else (await find_queue(engine, self.queue)).name,
+            queues=tuple([(await find_queue(engine, name)).name for name in self.queue]),
             statuses=self.statuses() or default,
-            job_type=self.type_,
-            tag=self.tag,
+            job_types=self.type_,
+            tags=self.tag,
             created_after=None if self.since is None else ago("--since", self.since),
         )
 

@@ -1,7 +1,7 @@
 """Requests about jobs: enqueue, read, steer, and what their executions did."""
 
 from collections.abc import Iterator, Sequence
-from typing import assert_never
+from typing import Any, assert_never
 from uuid import UUID
 
 import msgspec
@@ -24,6 +24,7 @@ from taskforge.domain.errors import Invalid
 from taskforge.domain.execution import Execution
 from taskforge.domain.explanation import Explanation
 from taskforge.domain.job import Inserted, JobStatus, NewJob, Refused, StoredJob
+from taskforge.domain.job_page import Counted, JobPage
 from taskforge.domain.job_request import apart, request_of
 from taskforge.domain.log import Level, Line
 from taskforge.domain.query import WHOLE, JobFilter, Page
@@ -166,25 +167,39 @@ def _read_some(body: bytes) -> tuple[list[StoredJob], bool]:
     return [one.to_domain() for one in page.items], page.next_cursor is not None
 
 
-def list_jobs(wanted: JobFilter, page: Page) -> Request[tuple[list[StoredJob], bool]]:
-    """A page, and whether there may be one behind it."""
+def list_jobs(wanted: JobFilter, page: Page) -> Request[JobPage]:
     return get(
         "/jobs",
-        _read_some,
+        _read_page,
         include=sorted(page.include),
-        queue=wanted.queue,
-        status=[status.value for status in wanted.statuses],
-        job_type=wanted.job_type,
-        priority=wanted.priority,
-        tag=wanted.tag,
-        created_after=wanted.created_after,
-        created_before=wanted.created_before,
-        scheduled_after=wanted.scheduled_after,
-        scheduled_before=wanted.scheduled_before,
         limit=page.limit,
         cursor=page.cursor,
         offset=page.offset or None,
+        **_narrowed(wanted),
     )
+
+
+def count_jobs(wanted: JobFilter) -> Request[Counted]:
+    return get("/jobs/count", reader(Counted), **_narrowed(wanted))
+
+
+def _read_page(body: bytes) -> JobPage:
+    page = _jobs(body)
+    return JobPage([one.to_domain() for one in page.items], page.next_cursor)
+
+
+def _narrowed(wanted: JobFilter) -> dict[str, Any]:
+    return {
+        "queue": list(wanted.queues),
+        "status": [status.value for status in wanted.statuses],
+        "job_type": list(wanted.job_types),
+        "priority": list(wanted.priorities),
+        "tag": list(wanted.tags),
+        "created_after": wanted.created_after,
+        "created_before": wanted.created_before,
+        "scheduled_after": wanted.scheduled_after,
+        "scheduled_before": wanted.scheduled_before,
+    }
 
 
 def change(job: UUID, verb: JobChange) -> Request[Changed]:

@@ -23,7 +23,7 @@ from taskforge.domain.errors import Conflict, Gone, Invalid, NotFound, StoreUnav
 from taskforge.domain.execution import Execution
 from taskforge.domain.explanation import Explanation
 from taskforge.domain.job import Inserted, NewJob, Refused, StoredJob
-from taskforge.domain.job_page import next_cursor
+from taskforge.domain.job_page import Counted, JobPage
 from taskforge.domain.log import Level, Line
 from taskforge.domain.query import (
     MOST_IDS,
@@ -31,7 +31,6 @@ from taskforge.domain.query import (
     Page,
     QueueStats,
     WorkerTotals,
-    cursor_at,
 )
 from taskforge.domain.queue import DeleteQueue, Queue, QueueChange
 from taskforge.domain.tenancy import QuotaExceeded
@@ -158,19 +157,11 @@ class RemoteEngine:
             found += behind
         return found
 
-    async def list_jobs(
-        self, projects: Sequence[int], wanted: JobFilter, page: Page
-    ) -> list[StoredJob]:
-        found, more = await self._send(about_jobs.list_jobs(wanted, page))
-        # The server's page is full by the bytes of errors that the caller may not see: go on, so
-        # that whoever looks at the jobs alone sees where the list ends.
-        while more and found and next_cursor(found, page) is None:
-            rest = msgspec.structs.replace(
-                page, limit=page.limit - len(found), cursor=cursor_at(found[-1].id), offset=0
-            )
-            behind, more = await self._send(about_jobs.list_jobs(wanted, rest))
-            found += behind
-        return found
+    async def list_jobs(self, projects: Sequence[int], wanted: JobFilter, page: Page) -> JobPage:
+        return await self._send(about_jobs.list_jobs(wanted, page))
+
+    async def count_jobs(self, projects: Sequence[int], wanted: JobFilter) -> Counted:
+        return await self._send(about_jobs.count_jobs(wanted))
 
     async def explain(self, projects: Sequence[int], job: UUID) -> Explanation:
         return await self._send(about_jobs.explain(job))

@@ -11,6 +11,7 @@ from taskforge.client.transport import SyncTransport, options_for
 from taskforge.domain.changes import Changed, JobChange
 from taskforge.domain.explanation import Explanation
 from taskforge.domain.job import Inserted, NewJob, StoredJob
+from taskforge.domain.job_page import Counted, JobPage
 from taskforge.domain.query import JobFilter, Page, QueueStats
 from taskforge.domain.queue import Queue
 
@@ -47,10 +48,13 @@ class SyncClient:
     def get(self, job: UUID) -> StoredJob:
         return self.send(jobs.get_job(job))
 
-    def list_jobs(
-        self, wanted: JobFilter | None = None, page: Page | None = None
-    ) -> Sequence[StoredJob]:
-        return self.send(jobs.list_jobs(wanted or JobFilter(), page or Page()))[0]
+    def list_jobs(self, wanted: JobFilter | None = None, page: Page | None = None) -> JobPage:
+        """A page may be short; only one without a cursor is the last."""
+        return self.send(jobs.list_jobs(wanted or JobFilter(), page or Page()))
+
+    def count_jobs(self, wanted: JobFilter | None = None) -> Counted:
+        """How many jobs match, up to 10,000."""
+        return self.send(jobs.count_jobs(wanted or JobFilter()))
 
     def change(self, job: UUID, verb: JobChange) -> Changed:
         return self.send(jobs.change(job, verb))

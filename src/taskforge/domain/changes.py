@@ -1,6 +1,7 @@
 """What an operator may do to a job, and what it means in each status. Pure: the engine locates the
 job, asks `plan`, moves it."""
 
+from contextlib import suppress
 from typing import assert_never
 from uuid import UUID
 
@@ -9,7 +10,7 @@ import msgspec
 from taskforge.domain import rules
 from taskforge.domain.admission import payload_refusal
 from taskforge.domain.errors import Conflict, Invalid, TaskForgeError
-from taskforge.domain.job import ErrorInfo, JobStatus, When, error_info
+from taskforge.domain.job import ErrorInfo, JobStatus, StoredJob, When, error_info
 from taskforge.domain.queue import Queue
 
 # --- The verbs ------------------------------------------------------------------------------------
@@ -206,6 +207,47 @@ def plan(change: JobChange, job: Standing) -> Move:
             return Erase()
         case _:
             assert_never(change)
+
+
+def allows(change: JobChange, job: StoredJob) -> bool:
+    """Whether a job that was read would take the change as it stands. What the queue it would go to
+    says is not asked."""
+    standing = Standing(
+        job=job.id,
+        status=job.status,
+        queue=job.queue,
+        priority=job.priority,
+        attempt=job.attempt_count,
+        max_attempts=job.max_attempts,
+        crashes=0,
+        origin_queue=job.origin_queue,
+        payload_erased=job.payload_erased,
+    )
+    try:
+        plan(change, standing)
+    except Conflict:
+        return False
+    return True
+
+
+def statuses_for(change: JobChange) -> frozenset[JobStatus]:
+    """Of which statuses jobs take the change, if nothing else is in its way."""
+    found = set()
+    for status in JobStatus:
+        standing = Standing(
+            job=UUID(int=0),
+            status=status,
+            queue="",
+            priority=0,
+            attempt=0,
+            max_attempts=1,
+            crashes=0,
+            origin_queue="",
+        )
+        with suppress(Conflict):
+            plan(change, standing)
+            found.add(status)
+    return frozenset(found)
 
 
 def note_on(change: JobChange, job: Standing, move: Move) -> str | None:

@@ -1,4 +1,5 @@
-"""Where a page of jobs ends: at its limit, or at so many bytes."""
+"""Where a page of jobs ends: at its limit, at so many bytes, or where a search has looked at
+enough."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,6 +10,21 @@ from taskforge.domain.query import Page, cursor_at
 
 MOST_PAGE_BYTES = 4 * 2**20
 """The job that reaches it is the last of its page."""
+MOST_COUNTED = 10_000
+"""Of what matches a filter; beyond that it is many."""
+
+
+class JobPage(msgspec.Struct, frozen=True):
+    """A search that finds little may come back with few jobs, or none, before it has come to the
+    end: that is where there is no cursor."""
+
+    jobs: list[StoredJob]
+    cursor: str | None  # of the page behind; None: that was all
+
+
+class Counted(msgspec.Struct, frozen=True):
+    count: int
+    more: bool  # there are more, or may be: counting ended at so many rows
 
 
 def take_page(jobs: Iterable[StoredJob]) -> list[StoredJob]:
@@ -23,10 +39,17 @@ def take_page(jobs: Iterable[StoredJob]) -> list[StoredJob]:
     return taken
 
 
-def next_cursor(found: Sequence[StoredJob], page: Page) -> str | None:
-    """Where the page behind this one begins; None: there is none."""
-    ends = len(found) == page.limit or is_full(found)
-    return cursor_at(found[-1].id) if found and ends else None
+def make_page(jobs: Iterable[StoredJob], cursor: str | None) -> JobPage:
+    """Jobs up to where a page is full; the cursor is the one behind all of them."""
+    taken = take_page(jobs)
+    return JobPage(taken, cursor_at(taken[-1].id) if is_full(taken) else cursor)
+
+
+def next_page(page: Page, found: JobPage) -> Page | None:
+    """The one behind it; None: that was all."""
+    if found.cursor is None:
+        return None
+    return msgspec.structs.replace(page, cursor=found.cursor, offset=0)
 
 
 def is_full(found: Sequence[StoredJob]) -> bool:

@@ -16,6 +16,7 @@ from taskforge.domain.job import JobStatus
 
 MAX_PAGE = 1_000
 MOST_IDS = 100  # that one request may ask for
+MOST_VALUES = 50  # that one field of a filter may have
 
 
 class JobPart(enum.StrEnum):
@@ -29,14 +30,14 @@ WHOLE = frozenset(JobPart)
 
 
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Every field narrows; empty ones do not. Times are half-open: from `after` up to, not
-    including, `before`."""
+    """Every field narrows; empty ones do not. Of several values in one field a job has one. Times
+    are half-open: from `after` up to, not including, `before`."""
 
-    queue: str | None = None
+    queues: tuple[str, ...] = ()  # names or ids
     statuses: tuple[JobStatus, ...] = ()
-    job_type: str | None = None
-    priority: int | None = None
-    tag: str | None = None
+    job_types: tuple[str, ...] = ()
+    priorities: tuple[int, ...] = ()
+    tags: tuple[str, ...] = ()
     created_after: datetime | None = None
     created_before: datetime | None = None
     scheduled_after: datetime | None = None
@@ -52,7 +53,7 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """Newest first. A cursor is what the page before it returned; an offset skips rows, and costs
+    """Newest first. A cursor is what the page before it returned; an offset skips jobs, and costs
     what it skips. Payloads and results are read when they are asked for."""
 
     limit: int = 50
@@ -61,23 +62,34 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     include: frozenset[JobPart] = frozenset()
 
     def before(self) -> UUID | None:
-        if self.cursor is None:
-            return None
+        """Its jobs are older than this one."""
+        return None if self.cursor is None else self._position(self.cursor)[0]
+
+    def skipped(self) -> int:
+        """How many of the jobs that match are left out before the first of the page."""
+        return self.offset if self.cursor is None else self._position(self.cursor)[1]
+
+    @staticmethod
+    def _position(cursor: str) -> tuple[UUID, int]:
         try:
-            identifier = UUID(bytes=base64.urlsafe_b64decode(self.cursor + "=="))
+            whole = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+            identifier = UUID(bytes=whole[:16])
         except (ValueError, binascii.Error):
-            identifier = UUID(int=0)
-        if not is_job_id(identifier):
+            whole, identifier = b"", UUID(int=0)
+        if not is_job_id(identifier) or len(whole) not in (16, 19):
             raise Invalid(
                 "cursor",
                 "is not one that a listing returned",
                 "pass the cursor of the page before, unchanged",
             )
-        return identifier
+        return identifier, int.from_bytes(whole[16:])
 
 
-def cursor_at(job: UUID) -> str:
-    return base64.urlsafe_b64encode(job.bytes).decode().rstrip("=")
+def cursor_at(job: UUID, skip: int = 0) -> str:
+    """Behind this job, and behind so many more that match: an offset, as far as a search has not
+    come to its end."""
+    whole = job.bytes + (skip.to_bytes(3) if skip else b"")
+    return base64.urlsafe_b64encode(whole).decode().rstrip("=")
 
 
 def check_page(page: Page) -> None:
@@ -92,8 +104,17 @@ def check_filter(wanted: JobFilter) -> None:
         value = getattr(wanted, name)
         if value is not None:
             rules.moment(name, value)
-    if wanted.priority is not None:
-        rules.integer("priority", wanted.priority, 0, 9)
+    for priority in wanted.priorities:
+        rules.integer("priority", priority, 0, 9)
+    for name, field in (
+        ("queue", wanted.queues),
+        ("job_type", wanted.job_types),
+        ("tag", wanted.tags),
+    ):
+        if len(field) > MOST_VALUES:
+            raise Invalid(
+                name, f"is given {len(field):,} times", f"ask for at most {MOST_VALUES} at once"
+            )
 
 
 class QueueStats(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from taskforge.domain.changes import Changed, JobChange
 from taskforge.domain.execution import Execution
 from taskforge.domain.explanation import Explanation
 from taskforge.domain.job import Inserted, NewJob, Refused, StoredJob
+from taskforge.domain.job_page import Counted, JobPage
 from taskforge.domain.log import Level, Line
 from taskforge.domain.query import JobFilter, Page
 
@@ -23,9 +24,11 @@ class Jobs(Protocol):
         note: Note | None = None,
     ) -> list[Changed | Refused]: ...
     async def get(self, projects: Sequence[int], jobs: Sequence[UUID]) -> list[StoredJob]: ...
+    # A page may be short; only one without a cursor is the last.
     async def list_jobs(
         self, projects: Sequence[int], wanted: JobFilter, page: Page
-    ) -> list[StoredJob]: ...
+    ) -> JobPage: ...
+    async def count_jobs(self, projects: Sequence[int], wanted: JobFilter) -> Counted: ...
     # Why a job is not running.
     async def explain(self, projects: Sequence[int], job: UUID) -> Explanation: ...
 

@@ -11,7 +11,8 @@ from uuid import UUID
 
 from taskforge.domain.execution import Execution
 from taskforge.domain.job import JobStatus, StoredJob
-from taskforge.domain.query import MAX_PAGE, WHOLE, JobFilter, Page, cursor_at
+from taskforge.domain.query import MAX_PAGE, WHOLE, JobFilter, Page
+from taskforge.operations.jobs import read_pages
 from taskforge.operations.upkeep import Kept, Upkeep
 from taskforge.ports.engine import Engine, is_store
 from taskforge.sdk.app import TaskForge
@@ -160,13 +161,11 @@ class Sandbox:
     ) -> list[StoredJob]:
         """The jobs of the store, in the order in which they were enqueued."""
         statuses = () if status is None else (JobStatus(status),)
-        return self._outside(
-            self._list(JobFilter(job_type=type_of(wanted), statuses=statuses, queue=queue))
-        )
+        return self._outside(self._list(_filter(wanted, statuses, queue)))
 
     def enqueued(self, wanted: Wanted = None) -> list[EnqueuedJob]:
         """The jobs that wait to run, now or later, with their arguments."""
-        found = self._outside(self._list(JobFilter(job_type=type_of(wanted), statuses=WAITING)))
+        found = self._outside(self._list(_filter(wanted, WAITING)))
         return [decoded(job, self.forge.registry) for job in found]
 
     def assert_enqueued(
@@ -207,11 +206,10 @@ class Sandbox:
 
     async def _list(self, wanted: JobFilter) -> list[StoredJob]:
         engine = await self.forge.engine()
-        found: list[StoredJob] = []
         page = Page(limit=MAX_PAGE, include=WHOLE)
-        while rows := await engine.list_jobs([engine.home], wanted, page):
-            found += rows
-            page = Page(limit=MAX_PAGE, cursor=cursor_at(rows[-1].id), include=WHOLE)
+        found: list[StoredJob] = []
+        async for part in read_pages(engine, [engine.home], wanted, page):
+            found += part.jobs
         return found[::-1]
 
     async def _executions(self, job: UUID) -> list[Execution]:
@@ -226,3 +224,12 @@ class Sandbox:
         """On the app's hidden event loop, which has its own connection: also from within a running
         one."""
         return asyncio.run_coroutine_threadsafe(call, self.forge.hidden_loop()).result()
+
+
+def _filter(wanted: Wanted, statuses: tuple[JobStatus, ...], queue: str | None = None) -> JobFilter:
+    job_type = type_of(wanted)
+    return JobFilter(
+        queues=() if queue is None else (queue,),
+        statuses=statuses,
+        job_types=() if job_type is None else (job_type,),
+    )

@@ -1,7 +1,8 @@
 """Changes of jobs: one, or all that match."""
 
 import asyncio
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -33,11 +34,13 @@ from taskforge.domain.changes import (
 from taskforge.domain.errors import Invalid, NotFound, nearest
 from taskforge.domain.job import JobStatus
 from taskforge.domain.job_request import read_moment
-from taskforge.domain.query import JobFilter, check_filter
+from taskforge.domain.query import JobFilter, Page, check_filter, check_page
 from taskforge.domain.queue import MAX_PAYLOAD_BYTES, named
-from taskforge.operations.jobs import Progress, change, change_where
+from taskforge.operations.jobs import Progress, change, change_where, dry_run, dry_run_named
 
+T = TypeVar("T")
 LARGE_BYTES = 256 * 1024
+MOST_NAMED = 1_000
 
 
 class JobEdit(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -66,14 +69,14 @@ class JobChanged(msgspec.Struct, frozen=True):
 
 
 class Matching(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Which jobs: every field narrows. An empty filter would be every job; say `"everything": true`
-    if that is meant."""
+    """Which jobs: every field narrows, and of several values a job has one. An empty filter would
+    be every job; say `"everything": true` if that is meant."""
 
-    queue: str | None = None
+    queue: str | list[str] | None = None
     status: list[JobStatus] = []
-    job_type: str | None = None
-    priority: int | None = None
-    tag: str | None = None
+    job_type: str | list[str] | None = None
+    priority: int | list[int] | None = None
+    tag: str | list[str] | None = None
     created_after: Time | None = None
     created_before: Time | None = None
     scheduled_after: Time | None = None
@@ -82,18 +85,33 @@ class Matching(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=
 
 
 class BulkChange(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    where: Matching
+    """Of `where` and `ids` one is given."""
+
+    where: Matching | None = None
+    ids: Annotated[list[UUID], msgspec.Meta(min_length=1, max_length=MOST_NAMED)] | None = None
     action: str
     """cancel, retry, delete, move, redrive or erase"""
     queue: str | None = None
     """Where to, for move"""
     attempts: int | None = None
     """How many more, for retry"""
+    dry_run: bool = False
+    """Change nothing: say how many jobs would be changed, up to 10,000. Where the queue refuses a
+    payload, or nothing was dead-lettered, only the change itself finds out"""
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] | None = None
+    """Of those that match, change about so many, and say where to go on; otherwise all"""
+    cursor: str | None = None
+    """Go on behind what a call with `limit` has changed"""
 
 
-class BulkChanged(msgspec.Struct, frozen=True):
+class BulkChanged(msgspec.Struct, frozen=True, omit_defaults=True):
     changed: int
     refused: int
+    dry_run: bool = False
+    more: bool = False
+    """Of a dry run: whether there may be more than were counted"""
+    next_cursor: str | None = None
+    """Pass it as `cursor`: there are more than `limit`"""
 
 
 @patch(
@@ -203,28 +221,49 @@ async def delete_job(caller: NamedDependency[Caller], job_id: FromPath[UUID]) ->
 async def change_jobs(
     caller: NamedDependency[Caller], data: JSONBody[BulkChange], project: ProjectName = None
 ) -> BulkChanged:
-    """Cancel, retry, delete, move, redrive or erase every job that matches. Jobs that do not allow
-    it are counted, not changed."""
+    """Cancel, retry, delete, move, redrive or erase every job that matches, or those with these
+    ids. Jobs that do not allow it are counted, not changed."""
     verb = _verb(data)
     check_change(verb)
-    wanted = _filter(data.where)
+    if (data.where is None) == (data.ids is None):
+        problem = "is left out, and so is ids" if data.ids is None else "is given together with ids"
+        raise Invalid("where", problem, "say in one way which jobs are meant")
+    for name in ("limit", "cursor"):
+        if getattr(data, name) is not None and (data.where is None or data.dry_run):
+            raise Invalid(name, "is for changes by a filter", "leave it out")
     projects = await caller.projects(project)
     if isinstance(verb, EditJob):
-        queues = await caller.platform.engine.queues(projects)
-        if not named(str(verb.queue), [(one.name, one.id) for one in queues]):
-            raise NotFound(
-                "queue",
-                str(verb.queue),
-                nearest=nearest(str(verb.queue), [one.name for one in queues]),
-            )
+        await _check_queue(caller, projects, str(verb.queue))
+    engine, jobs = caller.platform.engine, data.ids
+    if jobs is not None and data.dry_run:
+        would = await dry_run_named(engine, projects, jobs, verb)
+        return BulkChanged(would.changed, would.refused, dry_run=True)
+    if jobs is not None:
+        note = caller.note(f"jobs.{data.action}")
+        answers = await engine.change(projects, list(dict.fromkeys(jobs)), verb, note=note)
+        changed = sum(isinstance(answer, Changed) for answer in answers)
+        return BulkChanged(changed, len(answers) - changed)
+    wanted = _filter(data.where or Matching())
+    if data.dry_run:
+        would = await dry_run(engine, projects, wanted, verb)
+        return BulkChanged(would.changed, would.refused, dry_run=True, more=would.more)
+    check_page(Page(cursor=data.cursor))
     body = {"where": data.where, "project": project}
     await caller.platform.records.audit_log.add(
         caller.note(f"jobs.{data.action}"), "jobs that match", after=body
     )
     last = Progress(0, 0)
-    async for progress in change_where(caller.platform.engine, projects, wanted, verb):
-        last = progress
-    return BulkChanged(last.changed, last.refused)
+    async for last in change_where(engine, projects, wanted, verb, cursor=data.cursor):
+        if data.limit is not None and last.changed + last.refused >= data.limit:
+            break
+    following = last.cursor if data.limit is not None else None
+    return BulkChanged(last.changed, last.refused, next_cursor=following)
+
+
+async def _check_queue(caller: Caller, projects: Sequence[int], queue: str) -> None:
+    queues = await caller.platform.engine.queues(projects)
+    if not named(queue, [(one.name, one.id) for one in queues]):
+        raise NotFound("queue", queue, nearest=nearest(queue, [one.name for one in queues]))
 
 
 def _verb(data: BulkChange) -> JobChange:
@@ -256,11 +295,11 @@ def _verb(data: BulkChange) -> JobChange:
 
 def _filter(where: Matching) -> JobFilter:
     wanted = JobFilter(
-        queue=where.queue,
+        queues=_values(where.queue),
         statuses=tuple(where.status),
-        job_type=where.job_type,
-        priority=where.priority,
-        tag=where.tag,
+        job_types=_values(where.job_type),
+        priorities=_values(where.priority),
+        tags=_values(where.tag),
         created_after=where.created_after,
         created_before=where.created_before,
         scheduled_after=where.scheduled_after,
@@ -270,6 +309,12 @@ def _filter(where: Matching) -> JobFilter:
     if wanted == JobFilter() and not where.everything:
         raise Invalid("where", "matches every job", 'narrow it, or say "everything": true')
     return wanted
+
+
+def _values(given: T | list[T] | None) -> tuple[T, ...]:
+    if given is None:
+        return ()
+    return tuple(given) if isinstance(given, list) else (given,)
 
 
 async def _change(caller: Caller, job_id: UUID, verb: JobChange, action: str) -> JobChanged:

@@ -17,7 +17,6 @@ from taskforge.domain.access import Permission
 from taskforge.domain.errors import Invalid, NotFound, nearest
 from taskforge.domain.explanation import Explanation
 from taskforge.domain.job import JobStatus
-from taskforge.domain.job_page import next_cursor
 from taskforge.domain.query import MOST_IDS, JobFilter, JobPart, Page, check_filter, check_page
 from taskforge.domain.queue import named
 from taskforge.operations.jobs import read_some
@@ -42,20 +41,43 @@ Include = Annotated[
 ]
 
 
+QueueNames = Annotated[
+    list[str] | None, QueryParameter(name="queue", description="One or more names or ids of queues")
+]
+Types = Annotated[
+    list[str] | None, QueryParameter(name="job_type", description="One or more types")
+]
+Priorities = Annotated[
+    list[int] | None, QueryParameter(name="priority", description="One or more priorities")
+]
+Tags = Annotated[
+    list[str] | None,
+    QueryParameter(name="tag", description="One or more tags: jobs with any of them"),
+]
+
+
 class JobList(msgspec.Struct, frozen=True):
     items: list[JobView]
-    next_cursor: str | None  # pass it as `cursor` for the page behind; null: that was all
+    next_cursor: str | None
+    """Pass it as `cursor` for the page behind. A search that finds little ends after so many jobs
+    were looked at: a page may be short, or empty, and only null says that it was the last"""
+
+
+class JobCount(msgspec.Struct, frozen=True):
+    count: int
+    more: bool
+    """Whether there may be more: counting ends at 10,000, or when so many jobs were looked at"""
 
 
 @get("/jobs", permission=Permission.JOB_READ, tags=["Jobs"], responses=responses(404))
 async def list_jobs(
     caller: NamedDependency[Caller],
     project: ProjectName = None,
-    queue: FromQuery[str | None] = None,
+    queues: QueueNames = None,
     status: Status = None,
-    job_type: FromQuery[str | None] = None,
-    priority: FromQuery[int | None] = None,
-    tag: FromQuery[str | None] = None,
+    job_types: Types = None,
+    priorities: Priorities = None,
+    tags: Tags = None,
     created_after: FromQuery[Time | None] = None,
     created_before: FromQuery[Time | None] = None,
     scheduled_after: FromQuery[Time | None] = None,
@@ -68,15 +90,15 @@ async def list_jobs(
 ) -> JobList:
     """List jobs, newest first, of a project or of the whole organization; or those with these ids,
     in their order: then `next_cursor` says that those behind the last one are still to be asked
-    for."""
+    for. Of a filter that is given several times, a job has one of the values."""
     open_payload = caller.may(Permission.JOB_PAYLOAD)
     parts = frozenset(include or ())
     wanted = JobFilter(
-        queue=queue,
+        queues=tuple(queues or ()),
         statuses=tuple(status or ()),
-        job_type=job_type,
-        priority=priority,
-        tag=tag,
+        job_types=tuple(job_types or ()),
+        priorities=tuple(priorities or ()),
+        tags=tuple(tags or ()),
         created_after=created_after,
         created_before=created_before,
         scheduled_after=scheduled_after,
@@ -93,8 +115,8 @@ async def list_jobs(
     check_page(page)
     projects = await caller.projects(project)
     if ids is None:
-        found = await caller.platform.engine.list_jobs(projects, wanted, page)
-        following = next_cursor(found, page)
+        listed = await caller.platform.engine.list_jobs(projects, wanted, page)
+        found, following = listed.jobs, listed.cursor
     else:
         if wanted != JobFilter() or page != Page(limit=limit, include=page.include):
             raise Invalid(
@@ -108,6 +130,37 @@ async def list_jobs(
     names = await caller.project_names()
     views = [job_view(one, names, open_payload=open_payload, parts=parts) for one in found]
     return JobList(views, following)
+
+
+@get("/jobs/count", permission=Permission.JOB_READ, tags=["Jobs"], responses=responses(404))
+async def count_jobs(
+    caller: NamedDependency[Caller],
+    project: ProjectName = None,
+    queues: QueueNames = None,
+    status: Status = None,
+    job_types: Types = None,
+    priorities: Priorities = None,
+    tags: Tags = None,
+    created_after: FromQuery[Time | None] = None,
+    created_before: FromQuery[Time | None] = None,
+    scheduled_after: FromQuery[Time | None] = None,
+    scheduled_before: FromQuery[Time | None] = None,
+) -> JobCount:
+    """How many jobs match a filter, up to 10,000."""
+    wanted = JobFilter(
+        queues=tuple(queues or ()),
+        statuses=tuple(status or ()),
+        job_types=tuple(job_types or ()),
+        priorities=tuple(priorities or ()),
+        tags=tuple(tags or ()),
+        created_after=created_after,
+        created_before=created_before,
+        scheduled_after=scheduled_after,
+        scheduled_before=scheduled_before,
+    )
+    check_filter(wanted)
+    counted = await caller.platform.engine.count_jobs(await caller.projects(project), wanted)
+    return JobCount(counted.count, counted.more)
 
 
 @get("/jobs/stats", permission=Permission.JOB_READ, tags=["Jobs"], responses=responses(404))
@@ -162,6 +215,7 @@ async def view_job(caller: Caller, job_id: UUID) -> JobView:
 
 HANDLERS = [
     list_jobs,
+    count_jobs,
     job_stats,
     get_job,
     explain_job,

@@ -18,12 +18,13 @@ from taskforge.domain.durations import span
 from taskforge.domain.errors import NotFound
 from taskforge.domain.execution import Execution
 from taskforge.domain.job import KEPT_AS_IS, ErrorInfo, Extras, JobStatus, StoredJob
-from taskforge.domain.job_page import next_cursor
 from taskforge.domain.log import Line
-from taskforge.domain.query import JobPart, Page
+from taskforge.domain.query import JobPart, Page, check_page
 from taskforge.operations.executions import read_history
+from taskforge.operations.jobs import fill_page
 
-app = App(name="jobs", help="List, show, explain, follow, cancel, retry and redrive jobs.")
+SEARCH_SECONDS = 10.0  # for a page that is not full yet
+app = App(name="jobs", help="List, count, show, explain, follow, cancel, retry and redrive jobs.")
 app.command(
     "taskforge.cli.commands.jobs_tail:tail",
     name="tail",
@@ -71,15 +72,20 @@ async def list_(
     """List jobs, newest first."""
     async with opened(store) as engine:
         page = Page(limit=limit, cursor=cursor, include=frozenset(include or ()))
-        found = await engine.list_jobs([engine.home], await selection.filter(engine), page)
+        check_page(page)
+        wanted = await selection.filter(engine)
+        listed = await fill_page(engine, [engine.home], wanted, page, seconds=SEARCH_SECONDS)
         now = await engine.now()
-    following = next_cursor(found, page)
+    found, following = listed.jobs, listed.cursor
     if store.json:
         emit({"jobs": [shapes.listed_job(job, page) for job in found], "next": following})
         return
     out = console()
-    if not found:
+    if not found and following is None:
         out.print("no job matches", style="yellow")
+        return
+    if not found:
+        out.print(f"none so far; search on: --cursor {following}", style="yellow")
         return
     columns = ("id", "type", "queue", "status", "try", "age", "note")
     rows = table(
@@ -104,6 +110,17 @@ async def list_(
     out.print(rows)
     if following is not None:
         out.print(f"older ones: --cursor {following}", style="bright_black")
+
+
+@app.command
+async def count(*, selection: Selection = SELECTION, store: Store = STORE) -> None:
+    """Count jobs, up to 10,000."""
+    async with opened(store) as engine:
+        counted = await engine.count_jobs([engine.home], await selection.filter(engine))
+    if store.json:
+        emit({"count": counted.count, "more": counted.more})
+        return
+    console().print(f"{counted.count:,}{' or more' if counted.more else ''}")
 
 
 def note(job: StoredJob, now: datetime) -> str:

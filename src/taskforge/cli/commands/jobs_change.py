@@ -4,6 +4,7 @@ import time
 from typing import Annotated
 from uuid import UUID
 
+import msgspec
 from cyclopts import Parameter
 from rich.text import Text
 
@@ -15,15 +16,19 @@ from taskforge.cli.ui.screen import console, error_console, styled
 from taskforge.cli.ui.terminal import PATIENCE_SECONDS, confirm, emit, status
 from taskforge.domain.changes import CancelJob, Changed, JobChange, RedriveJob, RetryJob
 from taskforge.domain.job import FINAL, JobStatus
-from taskforge.domain.job_page import next_cursor
-from taskforge.domain.query import JobFilter, Page
+from taskforge.domain.query import JobFilter
 from taskforge.operations import jobs as operations
 from taskforge.ports.engine import AnyEngine
 
-COUNTED_AT_MOST = 10_000
 _UNFINISHED = tuple(one for one in JobStatus if one not in FINAL)
 Ids = Annotated[tuple[str, ...], Parameter(help="Ids of jobs; or none, and filters.")]
 Yes = Annotated[bool, Parameter(name=["--yes", "-y"], help="Do not ask.")]
+DryRun = Annotated[
+    bool,
+    Parameter(
+        name="--dry-run", help="Say how many jobs would change, and change none.", negative=""
+    ),
+]
 
 
 async def cancel(
@@ -36,12 +41,21 @@ async def cancel(
     ] = False,
     reason: str = "cancelled by request",
     yes: Yes = False,
+    dry_run: DryRun = False,
     store: Store = STORE,
 ) -> int:
     """Cancel jobs, by id or by filter. Pending and scheduled ones end at once, processing ones are
     asked to stop."""
     return await _change(
-        "cancel", CancelJob(reason), jobs, selection, _UNFINISHED, store, all_=all_, yes=yes
+        "cancel",
+        CancelJob(reason),
+        jobs,
+        selection,
+        _UNFINISHED,
+        store,
+        all_=all_,
+        yes=yes,
+        dry_run=dry_run,
     )
 
 
@@ -57,12 +71,21 @@ async def retry(
         int | None, Parameter(help="Grant this many attempts; otherwise those left, or one.")
     ] = None,
     yes: Yes = False,
+    dry_run: DryRun = False,
     store: Store = STORE,
 ) -> int:
     """Run failed jobs again, by id or by filter; cancelled ones when their id or --status cancelled
     is given."""
     return await _change(
-        "retry", RetryJob(attempts), jobs, selection, (JobStatus.FAILED,), store, all_=all_, yes=yes
+        "retry",
+        RetryJob(attempts),
+        jobs,
+        selection,
+        (JobStatus.FAILED,),
+        store,
+        all_=all_,
+        yes=yes,
+        dry_run=dry_run,
     )
 
 
@@ -75,13 +98,22 @@ async def redrive(
         bool, Parameter(name="--all", help="Every dead letter, when no filter is given.")
     ] = False,
     yes: Yes = False,
+    dry_run: DryRun = False,
     store: Store = STORE,
 ) -> int:
     """Send dead letters back to the queues they came from, by id or by filter, with a fresh
     budget."""
     waiting = (JobStatus.PENDING, JobStatus.SCHEDULED, JobStatus.FAILED)
     return await _change(
-        "redrive", RedriveJob(), jobs, selection, waiting, store, all_=all_, yes=yes
+        "redrive",
+        RedriveJob(),
+        jobs,
+        selection,
+        waiting,
+        store,
+        all_=all_,
+        yes=yes,
+        dry_run=dry_run,
     )
 
 
@@ -95,6 +127,7 @@ async def _change(
     *,
     all_: bool,
     yes: bool,
+    dry_run: bool,
 ) -> int:
     identifiers = [job_id(text) for text in jobs]
     if bool(identifiers) + (not selection.is_empty or all_) != 1:
@@ -105,15 +138,19 @@ async def _change(
             f"{verb} --help`",
         )
     async with opened(store) as engine:
+        if identifiers and dry_run:
+            would = await operations.dry_run_named(engine, [engine.home], identifiers, change)
+            return _say_what_would(would, store)
         if identifiers:
             return await _change_named(engine, identifiers, change, store)
         wanted = await selection.filter(engine, default=default)
-        count = await _count(engine, wanted)
-        shown = (
-            f"{count:,}{' or more' if count >= COUNTED_AT_MOST else ''} "
-            f"job{'' if count == 1 else 's'}"
-        )
-        if count and not confirm(f"{verb.capitalize()} {shown}?", yes=yes):
+        if dry_run:
+            would = await operations.dry_run(engine, [engine.home], wanted, change)
+            return _say_what_would(would, store)
+        counted = await engine.count_jobs([engine.home], wanted)
+        count = counted.count
+        shown = f"{count:,}{' or more' if counted.more else ''} job{'' if count == 1 else 's'}"
+        if (count or counted.more) and not confirm(f"{verb.capitalize()} {shown}?", yes=yes):
             console().print("nothing was changed", style="yellow")
             return FAILED
         return await _change_matching(engine, wanted, change, store, shown)
@@ -174,15 +211,12 @@ async def _change_matching(
     return 0
 
 
-async def _count(engine: AnyEngine, wanted: JobFilter) -> int:
-    """How many match, for the question; beyond a bound the answer is as good without the exact
-    number."""
-    count, page = 0, Page(limit=1_000)
-    while count < COUNTED_AT_MOST:
-        found = await engine.list_jobs([engine.home], wanted, page)
-        count += len(found)
-        following = next_cursor(found, page)
-        if following is None:
-            break
-        page = Page(limit=1_000, cursor=following)
-    return count
+def _say_what_would(would: operations.DryRun, store: Store) -> int:
+    if store.json:
+        emit({"dry_run": True, **msgspec.structs.asdict(would)})
+        return 0
+    more = " or more" if would.more else ""
+    left = f", {would.refused:,} do not allow it" if would.refused else ""
+    text = "{n}{more} would be changed{left}; nothing was"
+    console().print(styled(text, n=f"{would.changed:,}", more=more, left=left))
+    return 0

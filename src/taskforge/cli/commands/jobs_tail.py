@@ -87,7 +87,8 @@ class JobFollower:
         self._note(recent)
 
     async def _recent(self) -> list[StoredJob]:
-        return await self._engine.list_jobs([self._engine.home], self._listed, Page(limit=RECENT))
+        page = Page(limit=RECENT)
+        return (await self._engine.list_jobs([self._engine.home], self._listed, page)).jobs
 
     def _say(self, job: StoredJob, before: str | None, now: datetime) -> None:
         if not self._statuses or job.status in self._statuses:

@@ -65,18 +65,15 @@ class Observer:
     async def _jobs(self) -> list[StoredJob]:
         """A long one that began early would drop off a list of the newest, and is the one that one
         looks for."""
-        running = await self._engine.list_jobs(
-            [self._engine.home],
-            JobFilter(statuses=(JobStatus.PROCESSING,)),
-            Page(limit=RECENT // 2),
-        )
-        failed = await self._engine.list_jobs(
-            [self._engine.home],
-            JobFilter(statuses=(JobStatus.FAILED,)),
-            Page(limit=RECENT // 3),
-        )
-        newest = await self._engine.list_jobs([self._engine.home], JobFilter(), Page(limit=RECENT))
-        return list({job.id: job for job in (*running, *failed, *newest)}.values())
+        found: list[StoredJob] = []
+        for statuses, limit in (
+            ((JobStatus.PROCESSING,), RECENT // 2),
+            ((JobStatus.FAILED,), RECENT // 3),
+            ((), RECENT),
+        ):
+            wanted, page = JobFilter(statuses=statuses), Page(limit=limit)
+            found += (await self._engine.list_jobs([self._engine.home], wanted, page)).jobs
+        return list({job.id: job for job in found}.values())
 
     def _rates(self, at: datetime, counts: dict[UUID, int]) -> dict[UUID, float]:
         self._counts.append((at, counts))

@@ -16,6 +16,7 @@ from taskforge.domain.explanation import Explanation
 from taskforge.domain.finding import Finding
 from taskforge.domain.firing import Fired, Firing
 from taskforge.domain.job import Claimed, Inserted, NewJob, Refused, StoredJob
+from taskforge.domain.job_page import Counted, JobPage
 from taskforge.domain.log import Level, Line, NewLine
 from taskforge.domain.outcome import Finish, Lost
 from taskforge.domain.query import Events, JobFilter, Page, Pruned, QueueStats, WorkerTotals
@@ -227,10 +228,11 @@ class PostgresEngine:
     async def get(self, projects: Sequence[int], jobs: Sequence[UUID]) -> list[StoredJob]:
         return await self._reads.get(projects, jobs)
 
-    async def list_jobs(
-        self, projects: Sequence[int], wanted: JobFilter, page: Page
-    ) -> list[StoredJob]:
+    async def list_jobs(self, projects: Sequence[int], wanted: JobFilter, page: Page) -> JobPage:
         return await self._listing.list_jobs(projects, wanted, page)
+
+    async def count_jobs(self, projects: Sequence[int], wanted: JobFilter) -> Counted:
+        return await self._listing.count_jobs(projects, wanted)
 
     async def executions(self, projects: Sequence[int], job: UUID) -> list[Execution]:
         return await self._reads.executions(projects, job)

@@ -18,6 +18,7 @@ from taskforge.domain.explanation import Explanation
 from taskforge.domain.finding import Finding
 from taskforge.domain.firing import Fired, Firing
 from taskforge.domain.job import Claimed, Inserted, NewJob, Refused, StoredJob
+from taskforge.domain.job_page import Counted, JobPage
 from taskforge.domain.log import Level, Line, NewLine
 from taskforge.domain.outcome import Finish, Lost
 from taskforge.domain.query import Events, JobFilter, Page, Pruned, QueueStats, WorkerTotals
@@ -227,9 +228,8 @@ class SqliteEngine:
     async def change_queue(
         self, project: int, change: QueueChange, note: Note | None = None
     ) -> Queue:
-        return await self._writer.submit(
-            lambda transaction: queues.change_queue(transaction, project, change, note)
-        )
+        act = partial(queues.change_queue, project=project, change=change, note=note)
+        return await self._writer.submit(act)
 
     async def queues(self, projects: Sequence[int]) -> list[Queue]:
         return await self._readers.read(lambda seen: queues.list_queues(seen, projects))
@@ -267,12 +267,12 @@ class SqliteEngine:
     async def get(self, projects: Sequence[int], jobs: Sequence[UUID]) -> list[StoredJob]:
         return await self._readers.read(lambda seen: reads.get(seen, projects, jobs))
 
-    async def list_jobs(
-        self, projects: Sequence[int], wanted: JobFilter, page: Page
-    ) -> list[StoredJob]:
-        return await self._readers.search(
-            lambda seen: listing.list_jobs(seen, projects, wanted, page)
-        )
+    async def list_jobs(self, projects: Sequence[int], wanted: JobFilter, page: Page) -> JobPage:
+        find = partial(listing.list_jobs, projects=projects, wanted=wanted, page=page)
+        return await self._readers.search(find)
+
+    async def count_jobs(self, projects: Sequence[int], wanted: JobFilter) -> Counted:
+        return await self._readers.search(lambda seen: listing.count_jobs(seen, projects, wanted))
 
     async def executions(self, projects: Sequence[int], job: UUID) -> list[Execution]:
         return await self._readers.read(lambda seen: reads.executions(seen, projects, job))
@@ -323,9 +323,8 @@ class SqliteEngine:
         return await self._writer.submit(partial(upkeep.fold, limit=limit), lazy=True)
 
     async def prune(self, retention_days: float, limit: int) -> Pruned:
-        old, more = await self._readers.search(
-            lambda seen: pruning.find_old(seen, retention_days, limit)
-        )
+        find = partial(pruning.find_old, retention_days=retention_days, limit=limit)
+        old, more = await self._readers.search(find)
         return await self._writer.submit(
             lambda transaction: pruning.prune(transaction, retention_days, old, limit, more=more)
         )

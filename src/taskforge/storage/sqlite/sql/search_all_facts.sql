@@ -1,0 +1,8 @@
+-- A stretch of all jobs, newest first, and which of them match, for projects of more queues than are
+-- walked one by one.
+-- ?1 projects · ?2 older than · ?3 rows · ?4 from this id on · ?5 types, ?6 priorities and ?7 queues,
+-- as JSON lists, or null
+select j.id, j.project in (select value from json_each(?1)) and (?5 is null or j.job_type in (select value from json_each(?5))) and (?6 is null or j.priority in (select value from json_each(?6)))
+    and (?7 is null or j.queue in (select value from json_each(?7)))
+from jobs j not indexed where j.id >= ?4 and j.id < ?2
+order by j.id desc limit ?3
