@@ -170,38 +170,11 @@ class LostAnswer(Answer, frozen=True, kw_only=True):
 
 
 def new_worker(body: Register) -> NewWorker:
-    return NewWorker(
-        name=body.name,
-        worker_type=body.worker_type,
-        role=body.role,
-        capabilities=body.capabilities,
-        queues=body.queues,
-        types=body.types,
-        max_concurrent_jobs=body.max_concurrent_jobs,
-        version=body.version,
-        host=body.host,
-        pid=body.pid,
-        machine=body.machine,
-        pid_started=body.pid_started,
-    )
+    return NewWorker(**{name: getattr(body, name) for name in NewWorker.__struct_fields__})
 
 
 def register_body(worker: NewWorker, lease_seconds: float) -> Register:
-    return Register(
-        name=worker.name,
-        queues=worker.queues,
-        types=worker.types,
-        max_concurrent_jobs=worker.max_concurrent_jobs,
-        capabilities=worker.capabilities,
-        worker_type=worker.worker_type,
-        role=worker.role,
-        version=worker.version,
-        host=worker.host,
-        pid=worker.pid,
-        machine=worker.machine,
-        pid_started=worker.pid_started,
-        lease_seconds=lease_seconds,
-    )
+    return Register(**msgspec.structs.asdict(worker), lease_seconds=lease_seconds)
 
 
 def wire_job(job: Claimed) -> WireJob:

@@ -54,11 +54,11 @@ class InsertStatements:
             name = "insert_plain_noted" if entries else "insert_plain"
             arguments = [ids, fences, [lane.number for lane in lanes], budgets, payloads]
             arguments += [list(versions.values()), now, list(versions)]
+        if entries:
+            arguments.append(codec.json_text(entries))
         if tells:
             name = "insert_alike_noted_telling" if entries else "insert_alike_telling"
             arguments += [self._signals.channel, f"{lane.project}:{lane.number}"]
-        if entries:
-            arguments.append(codec.json_text(entries))
         async with self._connections.connection() as connection:
             with self._signals.riding() if tells else nullcontext():
                 status = await connection.execute(self._connections.sql(name), *arguments)
