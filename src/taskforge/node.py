@@ -22,6 +22,7 @@ import msgspec
 from taskforge.control.leader import Leader, LeaderService
 from taskforge.control.membership import Membership, RollCall, this_node
 from taskforge.control.retention import SlotRetention
+from taskforge.control.sampler import Sampler
 from taskforge.control.scheduler import Scheduler
 from taskforge.domain.node import NewNode, NodeRole
 from taskforge.operations.upkeep import PRUNE_SECONDS, Upkeep
@@ -104,6 +105,7 @@ def cluster_services(
         Scheduler(engine, schedules),
         SlotRetention(engine.now, schedules, settings.retention_days),
         RollCall(cluster, settings.leader_seconds),
+        Sampler(engine),
     ]
     return [
         Membership(cluster, node, tell),

@@ -11,8 +11,10 @@ import msgspec
 from taskforge.domain.errors import Invalid, StoreUnsuitable
 from taskforge.domain.node import ClusterState
 from taskforge.domain.urls import check_sqlite_url
+from taskforge.operations.metrics import StoreMetrics
 from taskforge.operations.work.completion import StoreSource
 from taskforge.ports.engine import AnyEngine, Engine, is_store
+from taskforge.ports.metrics import MetricsSource
 from taskforge.ports.schedules import Schedules
 from taskforge.ports.work_source import WorkSource
 from taskforge.settings import Settings
@@ -208,6 +210,17 @@ def schedules_of(engine: AnyEngine) -> Schedules:
 
     assert isinstance(engine, RemoteEngine)
     return RemoteSchedules(engine.transport)
+
+
+def metrics_of(engine: AnyEngine) -> MetricsSource:
+    """How executions went, by a store or by the server in front of one."""
+    if is_store(engine):
+        return StoreMetrics(engine)
+    from taskforge.client.metrics import RemoteMetrics
+    from taskforge.client.remote import RemoteEngine
+
+    assert isinstance(engine, RemoteEngine)
+    return RemoteMetrics(engine.transport)
 
 
 def event_stream(engine: AnyEngine, after: str | None) -> AsyncIterator[tuple[str, str]]:

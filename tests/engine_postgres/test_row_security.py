@@ -183,7 +183,7 @@ async def test_no_table_shows_another_projects_rows_behind_the_wall(store: Postg
         "outbox",
     } <= set(full)
     assert {"schedules", "slots"} <= set(looked_into)
-    assert len(looked_into) == 22  # 21 tables and the view of jobs
+    assert len(looked_into) == 24  # 23 tables and the view of jobs
 
 
 async def test_nothing_can_be_written_nor_secrets_read_behind_the_wall(

@@ -15,7 +15,9 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
+from taskforge.domain.execution import ExecutionStatus
 from taskforge.domain.ids import job_of
+from taskforge.domain.rollup import ANY_WORKER, decode_cell
 from taskforge.ports.engine import Engine
 from tests.support.schemas import Leftover, Schemas
 
@@ -33,9 +35,12 @@ OF_JOBS = (
     "tally_deltas",
     "rollups",
     "rollup_deltas",
+    "rollups_due",
+    "rollup_scopes",
     "worker_tallies",
     "outbox",
 )
+ENDED = list(ExecutionStatus).index(ExecutionStatus.SUCCEEDED)  # the first that is an end
 FORGET = "".join(f"delete from {table};" for table in OF_JOBS) + "update looks set rhythm = null;"
 TURN_BACK = "update projects set catalog_version = catalog_version - 1"
 Ticking = Callable[[], datetime] | None
@@ -130,10 +135,21 @@ class Probe(ABC):
         """Executions that ended, counted from rollups and what is not folded yet: (queue, status) →
         count."""
         rows = await self.rows(
-            "select queue, status, sum(count) from (select queue, status, count from rollups "
-            "union all select queue, status, count from rollup_deltas) as r group by queue, status"
+            "select queue, status, sum(count) from rollup_deltas where lane is not null "
+            "group by queue, status"
         )
-        return {(queue, status): int(number) for queue, status, number in rows}
+        counts = Counter({(queue, status): int(number) for queue, status, number in rows})
+        cells = await self.rows(
+            "select s.queue, s.worker, r.cell from rollups r join rollup_scopes s "
+            "on s.number = r.scope where s.queue <> 0 and r.step = 0"
+        )
+        for queue, worker, data in cells:
+            if worker == ANY_WORKER:
+                cell = decode_cell(data.bytes if isinstance(data, UUID) else data)
+                for code, status in enumerate(ExecutionStatus):
+                    if code >= ENDED and (count := cell.ended(status)):
+                        counts[queue, code] += count
+        return dict(counts)
 
 
 class Store(ABC):

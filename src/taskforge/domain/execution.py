@@ -109,8 +109,3 @@ def merge_beats(beats: Iterable[Beat]) -> list[Beat]:
             )
         merged[beat.fence] = beat
     return list(merged.values())
-
-
-# Upper bounds, in milliseconds, of the histogram buckets in which rollups count durations and
-# waits: four to each doubling up to a day, so that a quantile read from them is off by at most 9 %.
-BUCKET_BOUNDS = tuple(round(2 ** (step / 4), 3) for step in range(108))

@@ -50,7 +50,9 @@ class Upkeep:
                     lambda: self.once(OFTEN * interval, SILENT * interval),
                     seconds=interval,
                 ),
-                Periodic("folding", lambda: engine.fold(10 * SLICE), seconds=FOLD_SECONDS),
+                Periodic(
+                    "folding", lambda: _slices(lambda: engine.fold(SLICE)), seconds=FOLD_SECONDS
+                ),
                 Periodic("pruning", self._prune, seconds=prune_interval),
             ],
         )

@@ -24,6 +24,7 @@ from taskforge.sdk.hidden_loop import HiddenLoop
 from taskforge.sdk.job_classes import ClassHandler, Job
 from taskforge.sdk.jobs import JobDecorator, JobFunction
 from taskforge.sdk.keeping import choose_options, keeper_maker
+from taskforge.sdk.metrics import AppMetrics
 from taskforge.sdk.options import EnqueueOptions, Options
 from taskforge.sdk.schedules import AppSchedules
 from taskforge.sdk.waiter import has_ended
@@ -86,6 +87,11 @@ class TaskForge(Declarations):
     def schedules(self) -> AppSchedules:
         """Make, read, edit, pause, resume, run and delete schedules."""
         return AppSchedules(self)
+
+    @property
+    def metrics(self) -> AppMetrics:
+        """How executions went over a period."""
+        return AppMetrics(self)
 
     # --- Connecting ---
 

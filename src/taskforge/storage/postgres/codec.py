@@ -1,6 +1,6 @@
 """Rows to values and back, for PostgreSQL."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -307,3 +307,8 @@ def shared(column: list[Any]) -> tuple[list[Any] | None, Any]:
     """A column as an array, or as the one value that all its rows have: the driver checks every
     element of an array."""
     return (None, column[0]) if column.count(column[0]) == len(column) else (column, None)
+
+
+def columns(rows: Sequence[Sequence[Any]], width: int) -> list[list[Any]]:
+    """Rows of so many values as arrays."""
+    return [list(column) for column in zip(*rows, strict=True)] if rows else [[]] * width

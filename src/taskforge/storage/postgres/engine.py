@@ -42,6 +42,7 @@ from taskforge.storage.postgres.pruning import PostgresPruning
 from taskforge.storage.postgres.queues import PostgresQueues
 from taskforge.storage.postgres.reads import PostgresReads
 from taskforge.storage.postgres.records import PostgresRecords
+from taskforge.storage.postgres.rollups import PostgresRollups
 from taskforge.storage.postgres.signals import Signals
 from taskforge.storage.postgres.upkeep import PostgresUpkeep
 from taskforge.storage.postgres.workers import PostgresWorkers
@@ -103,7 +104,8 @@ class PostgresEngine:
             connections, catalog_cache, self._reads, heartbeat_timeout_seconds
         )
         self._upkeep = PostgresUpkeep(*shared, self._claims, self._job_changes, self._queues)
-        self._pruning = PostgresPruning(connections)
+        self._rollups = PostgresRollups(connections)
+        self._pruning = PostgresPruning(connections, self._rollups)
         self._records = PostgresRecords(connections)
         self._examination = PostgresExamination(connections)
 
@@ -283,7 +285,7 @@ class PostgresEngine:
         return await self._upkeep.expire(limit)
 
     async def fold(self, limit: int) -> int:
-        return await self._upkeep.fold(limit)
+        return await self._rollups.fold(limit) + await self._upkeep.fold_tallies(limit)
 
     async def prune(self, retention_days: float, limit: int) -> Pruned:
         return await self._pruning.prune(retention_days, limit)

@@ -8,7 +8,7 @@ from uuid import UUID
 import asyncpg
 import msgspec
 
-from taskforge.domain.execution import BUCKET_BOUNDS, ExecutionStatus
+from taskforge.domain.execution import ExecutionStatus
 from taskforge.domain.ids import epoch_of, uuid_from_int
 from taskforge.domain.job import JobStatus
 from taskforge.domain.outcome import (
@@ -32,7 +32,6 @@ from taskforge.storage.postgres.claims import PostgresClaims
 from taskforge.storage.postgres.connections import PostgresConnections
 from taskforge.storage.postgres.signals import Signals
 
-_BOUNDS = list(BUCKET_BOUNDS)
 # The code of a final job status is that of the execution which ended it.
 _ENDED: dict[type, int] = {
     ToSucceeded: codec.JOB_CODE[JobStatus.SUCCEEDED],
@@ -122,10 +121,9 @@ class PostgresFinishes:
                 column if any(value is not None for value in column) else None
                 for column in (results, errors, reasons)
             ),
-            _BOUNDS,
+            epoch,
             self._connections.bound_now(),
             lapsed,
-            epoch,
         )
         if any(row["fence"] is None for row in rows):
             self._signals.send_room()
@@ -151,7 +149,7 @@ class PostgresFinishes:
             list, zip(*(self._row(finish, facts, buried) for finish in living), strict=True)
         )
         rows = await self._connections.fetch(
-            "again", *columns, _BOUNDS, self._connections.bound_now(), lapsed, misfits
+            "again", *columns, misfits, self._connections.bound_now(), lapsed
         )
         arrivals = [
             (row["project"], row["lane"], row["turn"]) for row in rows if row["lane"] is not None

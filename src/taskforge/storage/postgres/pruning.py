@@ -10,11 +10,13 @@ from taskforge.domain.queue import longest_retention
 from taskforge.domain.worker import FORMER_SECONDS
 from taskforge.storage.postgres import partitions
 from taskforge.storage.postgres.connections import PostgresConnections, count_affected
+from taskforge.storage.postgres.rollups import PostgresRollups
 
 
 class PostgresPruning:
-    def __init__(self, connections: PostgresConnections) -> None:
+    def __init__(self, connections: PostgresConnections, rollups: PostgresRollups) -> None:
         self._connections = connections
+        self._rollups = rollups
         # days that were left as they are, and when they were looked at
         self._kept: dict[str, datetime] = {}
 
@@ -59,4 +61,5 @@ class PostgresPruning:
                     self._connections.sql("raise_pruned_before"),
                     now - min(keeps.values()),
                 )
+        await self._rollups.prune(now, limit)
         return Pruned(count, more or count >= limit)

@@ -218,8 +218,7 @@ class PostgresUpkeep:
             offered += rows[0]["offered"]
         return offered
 
-    async def fold(self, limit: int) -> int:
+    async def fold_tallies(self, limit: int) -> int:
         async with self._connections.connection() as connection:
-            rollups = await connection.fetchval(self._connections.sql("fold_rollups"), limit)
             tallies = await connection.fetchval(self._connections.sql("fold_tallies"), limit)
-        return int(rollups) + int(tallies)
+        return int(tallies)

@@ -1,13 +1,13 @@
 """Keeps the books of one transaction: tallies of finished jobs, events for the outbox, rollups of
 executions, the audit log."""
 
-from bisect import bisect_right
+from array import array
 from collections.abc import Iterable
 from uuid import UUID
 
 import msgspec
 
-from taskforge.domain.execution import BUCKET_BOUNDS, ExecutionStatus
+from taskforge.domain.execution import ExecutionStatus
 from taskforge.domain.limiter import Adaptive
 from taskforge.domain.trail import Entry
 from taskforge.storage.catalog import Lane
@@ -53,7 +53,8 @@ class Bookkeeping:
         self._cache = transaction.catalog_cache
         self._ended: dict[tuple[int, int], list[bytes]] = {}
         self._removed: dict[tuple[int, int], int] = {}
-        self._rollups: dict[tuple[int, bytes, int, int, int], list[float]] = {}
+        # by lane, incarnation and status: durations and waits
+        self._rollups: dict[tuple[int, bytes, int], tuple[list[float], list[float]]] = {}
 
     def ended(self, queue: int, status: int, jobs: bytes) -> None:
         """Jobs, their ids one behind the other, reached a final status: they count, and readers of
@@ -68,21 +69,12 @@ class Bookkeeping:
         """Executions that ended."""
         rollups = self._rollups
         for lane, worker, status, duration, wait in runs:
-            key = (
-                lane,
-                worker,
-                status,
-                bisect_right(BUCKET_BOUNDS, duration),
-                bisect_right(BUCKET_BOUNDS, wait),
-            )
-            sums = rollups.get(key)
-            if sums is None:
-                sums = rollups[key] = [0, 0.0, 0.0]
-            sums[0] += 1
-            if duration > 0:
-                sums[1] += duration
-            if wait > 0:
-                sums[2] += wait
+            key = (lane, worker, status)
+            times = rollups.get(key)
+            if times is None:
+                times = rollups[key] = ([], [])
+            times[0].append(duration)
+            times[1].append(wait)
 
     def write(self) -> None:
         now, project_of = self._transaction.now, self._cache.project_of
@@ -108,11 +100,11 @@ class Bookkeeping:
                 worker,
                 minute,
                 status,
-                duration_bucket,
-                wait_bucket,
-                *sums,
+                len(waits),
+                array("f", durations).tobytes(),
+                array("f", waits).tobytes(),
             )
-            for (lane, worker, status, duration_bucket, wait_bucket), sums in self._rollups.items()
+            for (lane, worker, status), (durations, waits) in self._rollups.items()
         ]
         news = self._news(lanes)
         for name, rows in (
@@ -132,8 +124,8 @@ class Bookkeeping:
             if isinstance(self._cache.queue_in(lane).settings.bucket, Adaptive)
         }
         counts = {queue: [0, 0] for queue in learning}
-        for (lane, _, status, _, _), sums in self._rollups.items() if counts else ():
+        for (lane, _, status), (_, waits) in self._rollups.items() if counts else ():
             count = counts.get(lanes[lane].queue)
             if count is not None and status != _CANCELLED:
-                count[status != _SUCCEEDED] += int(sums[0])
+                count[status != _SUCCEEDED] += len(waits)
         return [(queue, good, bad) for queue, (good, bad) in counts.items() if good or bad]

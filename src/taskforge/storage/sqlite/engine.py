@@ -35,7 +35,6 @@ from taskforge.storage.sqlite import (
     inserts,
     job_changes,
     listing,
-    pruning,
     queues,
     reads,
     records,
@@ -323,11 +322,7 @@ class SqliteEngine:
         return await self._writer.submit(partial(upkeep.fold, limit=limit), lazy=True)
 
     async def prune(self, retention_days: float, limit: int) -> Pruned:
-        find = partial(pruning.find_old, retention_days=retention_days, limit=limit)
-        old, more = await self._readers.search(find)
-        return await self._writer.submit(
-            lambda transaction: pruning.prune(transaction, retention_days, old, limit, more=more)
-        )
+        return await self._upkeep.prune(retention_days, limit)
 
     async def examine(self) -> list[Finding]:
         return await self._readers.search(lambda seen: examination.examine(seen, self._path))

@@ -23,13 +23,15 @@ from taskforge.domain.outcome import (
     TimedOut,
     park_seconds,
 )
+from taskforge.domain.query import Pruned
 from taskforge.storage.catalog import may_take
-from taskforge.storage.sqlite import codec, silences
+from taskforge.storage.sqlite import codec, pruning, silences
 from taskforge.storage.sqlite.catalog_cache import sql
 from taskforge.storage.sqlite.codec import span
 from taskforge.storage.sqlite.endings import WaitingEnd, end
 from taskforge.storage.sqlite.queues import cancelled
 from taskforge.storage.sqlite.readers import Readers
+from taskforge.storage.sqlite.rollups import fold_rollups, prune_rollups
 from taskforge.storage.sqlite.snapshot import ReadSnapshot
 from taskforge.storage.sqlite.transaction import Transaction
 from taskforge.storage.sqlite.workers import offer_parked
@@ -48,6 +50,18 @@ class SqliteUpkeep:
         self._writer = writer
         self._clean: set[int] = set()  # deleted queues that hold no jobs any more
         self._walked = b""  # the skipped job behind which the next look goes on
+        self._walked_scopes = 0  # the same for the pruning of rollups
+
+    async def prune(self, retention_days: float, limit: int) -> Pruned:
+        self._walked_scopes = await self._writer.submit(
+            partial(prune_rollups, walked=self._walked_scopes, limit=limit), lazy=True
+        )
+        old, more = await self._readers.search(
+            lambda seen: pruning.find_old(seen, retention_days, limit)
+        )
+        return await self._writer.submit(
+            lambda transaction: pruning.prune(transaction, retention_days, old, limit, more=more)
+        )
 
     async def lapsed(
         self, limit: int, *, unless_within: float, rhythm: float | None
@@ -253,14 +267,9 @@ _ANY_PENDING = Standing(
 
 def fold(transaction: Transaction, limit: int) -> int:
     """Sum deltas into rollups and tallies; returns how many there were."""
-    execute = transaction.execute
-    last, rollups = execute(sql("rollups_to_fold"), (limit,)).fetchone()
-    if rollups:
-        execute(sql("fold_rollups"), (last,))
-        execute(sql("fold_workers"), (last,))
-        execute(sql("remove_rollup_deltas"), (last,))
-    last, tallies = execute(sql("tallies_to_fold"), (limit - rollups,)).fetchone()
+    folded = fold_rollups(transaction, limit)
+    last, tallies = transaction.execute(sql("tallies_to_fold"), (limit,)).fetchone()
     if tallies:
-        execute(sql("fold_tallies"), (last,))
-        execute(sql("remove_tally_deltas"), (last,))
-    return int(rollups + tallies)
+        transaction.execute(sql("fold_tallies"), (last,))
+        transaction.execute(sql("remove_tally_deltas"), (last,))
+    return folded + int(tallies)

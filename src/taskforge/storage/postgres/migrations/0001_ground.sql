@@ -324,29 +324,23 @@ create table taskforge.rollup_deltas (
     number bigint generated always as identity primary key,
     project int not null,
     queue int not null,
-    lane int not null,
-    worker uuid,
+    lane int, -- null: whatever was not an execution
+    worker uuid, -- the incarnation that ran them; of a look at a worker, its identity
     minute timestamptz not null,
-    status smallint not null, -- of executions
-    duration_bucket smallint not null,
-    wait_bucket smallint not null,
+    status smallint not null, -- of executions; 0: what is no execution
     count bigint not null,
-    duration_ms double precision not null,
-    wait_ms double precision not null
+    durations real[] not null default '{}', -- milliseconds, of each execution
+    waits real[] not null default '{}',
+    gauges text -- as JSON: what a look saw
 );
+-- One row for a scope (whose executions) and a minute, an hour or a day; `domain/rollup.py` knows what is in a cell.
 create table taskforge.rollups (
-    minute timestamptz not null,
-    queue int not null,
-    lane int not null,
-    worker uuid not null,
-    status smallint not null,
-    duration_bucket smallint not null,
-    wait_bucket smallint not null,
+    scope int not null,
+    step smallint not null, -- 0 minute, 1 hour, 2 day
+    start int not null, -- minutes since 1970
     project int not null,
-    count bigint not null,
-    duration_ms double precision not null,
-    wait_ms double precision not null,
-    primary key (minute, queue, lane, worker, status, duration_bucket, wait_bucket)
+    cell bytea not null,
+    primary key (scope, step, start)
 );
 
 -- How many finished jobs of each status a queue keeps, as a sum of small changes.
@@ -610,3 +604,4 @@ alter table taskforge.waiting set (autovacuum_vacuum_scale_factor = 0.02, autova
 alter table taskforge.running set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 alter table taskforge.rollup_deltas set (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000);
 alter table taskforge.tally_deltas set (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000);
+alter table taskforge.rollups set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);

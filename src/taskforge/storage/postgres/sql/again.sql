@@ -3,9 +3,9 @@
 -- $1 fences · $2 epochs · $3 next fences · $4 execution statuses · $5 delays (null: back at its old
 -- turn) · $6 whether the attempt is spent · $7 whether it crashed · $8 the worker that skipped it ·
 -- $9 lane, $10 queue, $11 max attempts of a dead letter · $12 errors ·
--- $13 reasons · $14 seconds the handler ran · $15 bucket bounds in ms · $16 now (tests) · $17
+-- $13 reasons · $14 seconds the handler ran · $16 now (tests) · $17
 -- whether only lapsed claims may move
--- $18 whether its arguments fitted no handler: without a delay the incarnation that says so takes it no more, with one it has waited
+-- $15 whether its arguments fitted no handler: without a delay the incarnation that says so takes it no more, with one it has waited
 -- for another for long enough
 -- Returns the fences that were not moved, and without one each lane that holds jobs again and
 -- whether limits have room now. Whether a cancel request is why takes a new snapshot to
@@ -26,7 +26,7 @@ paired as materialized (
         i.queue as new_queue, i.max_attempts as new_max_attempts, i.error, i.reason, i.ran, i.misfit
     from gone g
     full join unnest($1::uuid[], $2::int[], $3::uuid[], $4::smallint[], $5::float8[], $6::bool[], $7::bool[], $8::uuid[], $9::int[],
-        $10::int[], $11::int[], $12::text[], $13::text[], $14::float8[], $18::bool[])
+        $10::int[], $11::int[], $12::text[], $13::text[], $14::float8[], $15::bool[])
         as i (fence, epoch, next, status, delay, spent, crashed, skipper, lane, queue, max_attempts, error, reason, ran, misfit)
         on i.fence = g.fence
 ),
@@ -80,11 +80,10 @@ facts as (
     where j.id = m.job and j.id = any (array(select job from moved where new_queue is not null))
 ),
 rollup as (
-    insert into taskforge.rollup_deltas (project, queue, lane, worker, minute, status, duration_bucket, wait_bucket, count, duration_ms,
-        wait_ms)
-    select project, old_queue, old_lane, worker, date_trunc('minute', max(now)), status,
-        width_bucket(duration_ms, $15::float8[]), width_bucket(wait_ms, $15::float8[]), count(*), sum(duration_ms), sum(wait_ms)
-    from moved group by project, old_queue, old_lane, worker, status, 7, 8
+    insert into taskforge.rollup_deltas (project, queue, lane, worker, minute, status, count, durations, waits)
+    select project, old_queue, old_lane, worker, date_trunc('minute', max(now)), status, count(*), array_agg(duration_ms::real),
+        array_agg(wait_ms::real)
+    from moved group by project, old_queue, old_lane, worker, status
 ),
 news as (
     insert into taskforge.gate_deltas (queue, good, bad)

@@ -1,8 +1,8 @@
 -- End: jobs that are over (succeeded, failed, cancelled) leave running; history, tallies, rollups
 -- and an event are appended.
--- $1 fences · $2 epochs, or $12 that of all · $3 statuses, or $4 the status of all (of the job and,
+-- $1 fences · $2 epochs, or $9 that of all · $3 statuses, or $4 the status of all (of the job and,
 -- by the same number, of its execution) · $5 seconds the handler ran (null: not known) · $6 results
--- · $7 errors · $8 reasons · $9 bucket bounds in ms · $10 now (tests) · $11 whether only lapsed
+-- · $7 errors · $8 reasons · $10 now (tests) · $11 whether only lapsed
 -- claims may be ended · arrays that hold nothing but nulls may be null
 -- Returns the fences that were lost, and a row without one when limits have room now. Deleting by `fence = any($1)` keeps the plan an index scan;
 -- the rest is joined to what came back, by a full join because that cannot become a nested loop:
@@ -22,7 +22,7 @@ gone as (
     returning *
 ),
 paired as materialized (
-    select g.*, i.fence as asked, coalesce(i.epoch, $12::int) as epoch, coalesce(i.status, $4) as status, i.ran, i.result, i.error, i.reason
+    select g.*, i.fence as asked, coalesce(i.epoch, $9::int) as epoch, coalesce(i.status, $4) as status, i.ran, i.result, i.error, i.reason
     from gone g
     full join unnest($1::uuid[], $2::int[], $3::smallint[], $5::float8[], $6::text[], $7::text[], $8::text[])
         as i (fence, epoch, status, ran, result, error, reason) on i.fence = g.fence
@@ -47,11 +47,10 @@ tally as (
     select project, queue, status, count(*) from ended group by 1, 2, 3
 ),
 rollup as (
-    insert into taskforge.rollup_deltas (project, queue, lane, worker, minute, status, duration_bucket, wait_bucket, count, duration_ms,
-        wait_ms)
-    select project, queue, lane, worker, date_trunc('minute', max(now)), status,
-        width_bucket(duration_ms, $9::float8[]), width_bucket(wait_ms, $9::float8[]), count(*), sum(duration_ms), sum(wait_ms)
-    from ended group by project, queue, lane, worker, status, 7, 8
+    insert into taskforge.rollup_deltas (project, queue, lane, worker, minute, status, count, durations, waits)
+    select project, queue, lane, worker, date_trunc('minute', max(now)), status, count(*), array_agg(duration_ms::real),
+        array_agg(wait_ms::real)
+    from ended group by project, queue, lane, worker, status
 ),
 event as (
     insert into taskforge.outbox (project, topic, queue, jobs, at)

@@ -26,7 +26,8 @@ begin
     execute format('grant usage on schema %I to %I', home, reader);
     execute format('grant select on %I.horizons, %I.jobs_now to %I', home, home, reader);
     foreach one in array array['jobs', 'ready', 'waiting', 'running', 'finished', 'executions', 'logs', 'job_tags', 'queues', 'lanes', 'workers',
-        'former_workers', 'assignments', 'tallies', 'tally_deltas', 'rollups', 'rollup_deltas', 'worker_tallies', 'outbox',
+        'former_workers', 'assignments', 'tallies', 'tally_deltas', 'rollups', 'rollup_deltas', 'rollup_scopes', 'rollups_due', 'worker_tallies',
+        'outbox',
         'schedules', 'slots']
     loop
         execute format('grant select on %I.%I to %I', home, one, reader);

@@ -332,29 +332,23 @@ create table rollup_deltas (
     number integer primary key,
     project integer not null,
     queue integer not null,
-    lane integer not null,
-    worker blob,
+    lane integer, -- null: whatever was not an execution
+    worker blob, -- the incarnation that ran them; of a look at a worker, its identity
     minute integer not null,
-    status integer not null, -- of executions
-    duration_bucket integer not null,
-    wait_bucket integer not null,
+    status integer not null, -- of executions; 0: what is no execution
     count integer not null,
-    duration_ms real not null,
-    wait_ms real not null
+    durations blob not null default x'', -- milliseconds, of each execution, as 4-byte floats
+    waits blob not null default x'',
+    gauges text -- as JSON: what a look saw
 ) strict;
+-- One row for a scope (whose executions) and a minute, an hour or a day; `domain/rollup.py` knows what is in a cell.
 create table rollups (
-    minute integer not null,
-    queue integer not null,
-    lane integer not null,
-    worker blob not null,
-    status integer not null,
-    duration_bucket integer not null,
-    wait_bucket integer not null,
+    scope integer not null,
+    step integer not null, -- 0 minute, 1 hour, 2 day
+    start integer not null, -- minutes since 1970
     project integer not null,
-    count integer not null,
-    duration_ms real not null,
-    wait_ms real not null,
-    primary key (minute, queue, lane, worker, status, duration_bucket, wait_bucket)
+    cell blob not null,
+    primary key (scope, step, start)
 ) strict, without rowid;
 
 -- How many finished jobs of each status a queue keeps, as a sum of small changes.

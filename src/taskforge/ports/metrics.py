@@ -1,0 +1,14 @@
+"""How executions went: asked of a store, or of a server in front of one."""
+
+from typing import Protocol
+
+from taskforge.domain.metrics import Metrics, NamedMetrics, Period, Subject
+
+
+class MetricsSource(Protocol):
+    async def metrics(self, subject: Subject, period: Period) -> Metrics: ...
+    # In the order of their names, behind `after`.
+    async def by_queue(self, period: Period, after: str, limit: int) -> list[NamedMetrics]: ...
+    async def by_job_type(self, period: Period, after: str, limit: int) -> list[NamedMetrics]: ...
+    # The newest first.
+    async def by_worker(self, period: Period, limit: int) -> list[NamedMetrics]: ...

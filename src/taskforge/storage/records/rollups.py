@@ -1,0 +1,103 @@
+"""The cells of rollups, for those who ask how executions went."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+
+from taskforge.domain.rollup import ANY_WORKER, Cell, Gauge, Grain, decode_cell
+from taskforge.ports.records import Records, Step
+from taskforge.storage.records.cluster import held
+
+SAMPLES_AT_ONCE = 500
+Gauges = Mapping[Gauge, float]
+_encode = msgspec.json.Encoder().encode
+
+
+class FoundScope(msgspec.Struct, frozen=True):
+    number: int
+    project: int
+    queue_id: UUID | None
+    queue: str
+    job_type: str
+    worker: UUID
+
+
+class _Due(msgspec.Struct, frozen=True):
+    step: int
+    start: int
+
+
+class _Row(msgspec.Struct, frozen=True):
+    scope: int
+    start: int
+    cell: bytes
+
+
+class RollupRecords:
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    async def of_project(self, project: int) -> list[FoundScope]:
+        return await self._records.look(FoundScope, "scope_of_project", project, ANY_WORKER)
+
+    async def of_queue(self, project: int, queue: UUID, worker: UUID | None) -> list[FoundScope]:
+        """Of all that ran in a queue, or of what one worker ran in it."""
+        who = worker or ANY_WORKER
+        return await self._records.look(FoundScope, "scope_of_queue", project, queue, who)
+
+    async def of_job_type(self, project: int, job_type: str) -> list[FoundScope]:
+        return await self._records.look(
+            FoundScope, "scope_of_job_type", project, job_type, ANY_WORKER
+        )
+
+    async def of_worker(self, project: int, worker: UUID) -> list[FoundScope]:
+        return await self._records.look(FoundScope, "scope_of_project", project, worker)
+
+    async def queues(self, project: int, after: str, limit: int) -> list[FoundScope]:
+        """In the order of their names, behind this one."""
+        return await self._records.look(
+            FoundScope, "scopes_of_queues", project, after, ANY_WORKER, limit
+        )
+
+    async def job_types(self, project: int, after: str, limit: int) -> list[FoundScope]:
+        return await self._records.look(
+            FoundScope, "scopes_of_job_types", project, after, ANY_WORKER, limit
+        )
+
+    async def workers(self, project: int, limit: int) -> list[FoundScope]:
+        return await self._records.look(FoundScope, "scopes_of_workers", project, ANY_WORKER, limit)
+
+    async def add_samples(
+        self,
+        term: int,
+        minute: datetime,
+        queues: Mapping[UUID, Gauges],
+        workers: Mapping[UUID, tuple[int, Gauges]],
+    ) -> None:
+        """What a leader saw of queues, and of workers with their projects."""
+        steps = [
+            Step("add_queue_sample", (queue, minute, _encode(seen).decode()))
+            for queue, seen in queues.items()
+        ]
+        steps += [
+            Step("add_worker_sample", (project, worker, minute, _encode(seen).decode()))
+            for worker, (project, seen) in workers.items()
+        ]
+        for start in range(0, len(steps), SAMPLES_AT_ONCE):
+            await self._records.write([held(term), *steps[start : start + SAMPLES_AT_ONCE]])
+
+    async def due(self, scopes: Sequence[int]) -> Collection[tuple[int, int]]:
+        """Hours and days that are not summed up yet: step and start."""
+        found = await self._records.look(_Due, "rollups_due_of", list(scopes))
+        return {(one.step, one.start) for one in found}
+
+    async def cells(
+        self, scopes: Sequence[int], step: Grain, since: int, until: int
+    ) -> list[tuple[int, int, Cell]]:
+        """Scope, start and cell of each."""
+        rows = await self._records.look(
+            _Row, "cells_between", list(scopes), int(step), since, until
+        )
+        return [(row.scope, row.start, decode_cell(row.cell)) for row in rows]

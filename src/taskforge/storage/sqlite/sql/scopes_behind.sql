@@ -1,0 +1,2 @@
+-- Scopes in the order of their numbers, so that pruning walks over all of them slice by slice. ?1 the last one · ?2 limit
+select number, queue <> 0 and worker <> zeroblob(16) from rollup_scopes where number > ?1 order by number limit ?2
