@@ -118,12 +118,19 @@ def fault_of(word: str, text: str) -> str | None:
 
 
 def unmapped() -> list[str]:
-    """Packages and folders of tests that ARCHITECTURE.md's map leaves out."""
+    """Packages, modules of engines and folders of tests that ARCHITECTURE.md's map leaves out."""
     the_map = read(ROOT / "ARCHITECTURE.md").split("```")[1]
     packages = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
     folders = {path.parent.name for path in (ROOT / "tests").glob("*/test_*.py")}
     shown = set(re.findall(r"\w+", the_map[the_map.index("tests/") :]))
     left_out = [f"src/taskforge/{name}" for name in packages if f"  {name}/" not in the_map]
+    words = set(re.findall(r"\w+", the_map))
+    left_out += [
+        f"storage/{engine}/{path.name}"
+        for engine in ("postgres", "sqlite")
+        for path in (SOURCE / "storage" / engine).glob("*.py")
+        if path.stem not in words | {"__init__"}
+    ]
     return sorted(left_out + [f"tests/{name}" for name in folders - shown])
 
 
