@@ -146,3 +146,14 @@ def test_queues_stats_counts_by_status(full: Shell) -> None:
     text = full.run("queues", "stats").stdout
     assert "oldest pending" in text
     assert "total" in text
+
+
+def test_stats_and_top_tell_how_executions_went(full: Shell) -> None:
+    told = full.json("stats", "--last", "1h", "--step", "5m")
+    assert {"since", "until", "totals", "series", "each"} <= set(told)
+    assert len(told["series"]) >= 12
+    assert "total" in full.run("stats", "--by", "worker").stdout
+    seen = full.json("top")
+    assert seen["active"] == 1
+    assert seen["queue_size"] >= 1
+    assert "queue size" in full.run("top", "--once").stdout

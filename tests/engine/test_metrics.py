@@ -208,6 +208,25 @@ async def test_a_look_at_queues_and_workers_goes_to_their_figures(world: World) 
         await Sampler(world.engine).look(7)
 
 
+async def test_jobs_that_arrive_are_counted_once_whoever_leads(world: World) -> None:
+    rollups = RollupRecords(world.engine)
+    await world.queue("mail")
+    assert await rollups.count_arrivals(0, world.clock.now()) == 1
+    for _ in range(3):
+        await world.enqueue_many(2)
+        await world.enqueue_many(1, "mail")
+        world.clock.advance(65)
+        assert await rollups.count_arrivals(0, world.clock.now()) > 0
+        assert await RollupRecords(world.engine).count_arrivals(0, world.clock.now()) == 0
+    totals = (await read(world)).totals
+    assert (totals.arrived, totals.executions) == (9, 0)
+    assert (await read(world, Subject(job_type="work"))).totals.arrived == 9
+    by_queue = await read_by_queue(world.engine, world.engine.home, Period())
+    assert {one.name: one.metrics.totals.arrived for one in by_queue} == {"default": 6, "mail": 3}
+    with pytest.raises(Deposed):
+        await rollups.count_arrivals(7, world.clock.now() + timedelta(minutes=5))
+
+
 async def test_nobody_reads_the_figures_of_another_project(world: World) -> None:
     await run_jobs(world, 2)
     await fold(world)

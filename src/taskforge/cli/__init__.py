@@ -72,6 +72,18 @@ app.command(
     sort_key=5,
 )
 app.command(
+    "taskforge.cli.commands.stats:stats",
+    name="stats",
+    help="Tell how executions went over a period.",
+    sort_key=6,
+)
+app.command(
+    "taskforge.cli.commands.stats:top",
+    name="top",
+    help="Watch what runs, waits and fails.",
+    sort_key=6,
+)
+app.command(
     "taskforge.cli.commands.cluster:cluster",
     name="cluster",
     help="List the nodes and say which one leads.",

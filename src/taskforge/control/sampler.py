@@ -1,5 +1,5 @@
 """Looks at queues and workers once a minute: how many jobs wait and for how long, and what workers
-take of their machines. What it sees goes to the rollups."""
+take of their machines; and counts the jobs that arrived. What it sees goes to the rollups."""
 
 import asyncio
 
@@ -28,6 +28,7 @@ class Sampler:
         while True:
             term.check()
             await self.look(term.number)
+            await self._rollups.count_arrivals(term.number, await self._engine.now())
             await asyncio.sleep(self._seconds)
 
     async def look(self, term: int) -> int:

@@ -147,7 +147,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     dead_letter: int
     cancelled: int  # also those that were handed back, skipped or snoozed
     success_rate: float  # in percent, of those that succeeded or failed
-    arrived: int  # jobs that were enqueued
+    arrived: int  # jobs that were enqueued, up to two minutes ago; not told of workers
     throughput_per_minute: float  # executions
     duration_ms: SpreadFigures
     wait_ms: SpreadFigures

@@ -1,16 +1,20 @@
 """The cells of rollups, for those who ask how executions went."""
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import msgspec
 
+from taskforge.domain.ids import first_id_at
 from taskforge.domain.rollup import ANY_WORKER, Cell, Gauge, Grain, decode_cell
 from taskforge.ports.records import Records, Step
 from taskforge.storage.records.cluster import held
 
 SAMPLES_AT_ONCE = 500
+MINUTE = timedelta(minutes=1)
+SETTLE = timedelta(seconds=5)  # what was enqueued within a minute has committed by then
+MOST_ARREARS = timedelta(hours=1)
 Gauges = Mapping[Gauge, float]
 _encode = msgspec.json.Encoder().encode
 
@@ -22,6 +26,10 @@ class FoundScope(msgspec.Struct, frozen=True):
     queue: str
     job_type: str
     worker: UUID
+
+
+class _Mark(msgspec.Struct, frozen=True):
+    until: datetime | None
 
 
 class _Due(msgspec.Struct, frozen=True):
@@ -87,6 +95,25 @@ class RollupRecords:
         ]
         for start in range(0, len(steps), SAMPLES_AT_ONCE):
             await self._records.write([held(term), *steps[start : start + SAMPLES_AT_ONCE]])
+
+    async def count_arrivals(self, term: int, now: datetime) -> int:
+        """Jobs that were enqueued, minute by minute, up to the last one that is over for a while:
+        how many minutes that were. Whoever led before has counted up to where this begins."""
+        last = (now - SETTLE).replace(second=0, microsecond=0)
+        [mark] = await self._records.look(_Mark, "arrivals_until")
+        at = last - MINUTE if mark.until is None else max(mark.until, last - MOST_ARREARS)
+        minutes = 0
+        while at < last:
+            ids = first_id_at(at), first_id_at(at + MINUTE)
+            await self._records.write(
+                [
+                    held(term),
+                    Step("count_arrivals", (*ids, at)),
+                    Step("move_arrivals_until", (at + MINUTE,)),
+                ]
+            )
+            at, minutes = at + MINUTE, minutes + 1
+        return minutes
 
     async def due(self, scopes: Sequence[int]) -> Collection[tuple[int, int]]:
         """Hours and days that are not summed up yet: step and start."""

@@ -27,7 +27,8 @@ create table taskforge.horizons (
     one boolean primary key default true check (one),
     pruned_before timestamptz, -- ids older than this may have been pruned
     pruned_xact bigint not null default 0, -- with pruned_event the last event that is no longer kept
-    pruned_event bigint not null default 0
+    pruned_event bigint not null default 0,
+    arrivals_until timestamptz -- jobs that arrived are counted up to here
 );
 insert into taskforge.horizons default values;
 
@@ -331,7 +332,8 @@ create table taskforge.rollup_deltas (
     count bigint not null,
     durations real[] not null default '{}', -- milliseconds, of each execution
     waits real[] not null default '{}',
-    gauges text -- as JSON: what a look saw
+    gauges text, -- as JSON: what a look saw
+    job_type text -- of jobs that arrived
 );
 -- One row for a scope (whose executions) and a minute, an hour or a day; `domain/rollup.py` knows what is in a cell.
 create table taskforge.rollups (

@@ -12,7 +12,7 @@ with gone as (
     group by 1, 2 order by 1, 2
     on conflict (worker, status) do update set count = t.count + excluded.count
 )
-select g.project, g.queue, coalesce(l.job_type, '') as job_type, coalesce(w.id, case when g.lane is null then g.worker end) as worker,
+select g.project, g.queue, coalesce(l.job_type, g.job_type, '') as job_type, coalesce(w.id, case when g.lane is null then g.worker end) as worker,
     (extract(epoch from g.minute) / 60)::int as minute, g.status, g.count, g.durations, g.waits, g.gauges
 from gone g
 left join taskforge.lanes l on l.number = g.lane

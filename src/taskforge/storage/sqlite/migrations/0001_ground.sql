@@ -27,7 +27,8 @@ create table projects (
 create table horizons (
     one integer primary key default 1 check (one = 1),
     pruned_before integer, -- ids older than this may have been pruned
-    pruned_event integer not null default 0 -- the last event that is no longer kept
+    pruned_event integer not null default 0, -- the last event that is no longer kept
+    arrivals_until integer -- jobs that arrived are counted up to here
 ) strict;
 insert into horizons default values;
 
@@ -339,7 +340,8 @@ create table rollup_deltas (
     count integer not null,
     durations blob not null default x'', -- milliseconds, of each execution, as 4-byte floats
     waits blob not null default x'',
-    gauges text -- as JSON: what a look saw
+    gauges text, -- as JSON: what a look saw
+    job_type text -- of jobs that arrived
 ) strict;
 -- One row for a scope (whose executions) and a minute, an hour or a day; `domain/rollup.py` knows what is in a cell.
 create table rollups (
