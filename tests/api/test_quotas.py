@@ -109,7 +109,7 @@ async def test_calls_at_once_do_not_pass_a_count_together(
 ) -> None:
     stats = api.engine.stats
 
-    async def slow(projects: Any) -> Any:
+    async def slow(projects: Any, *, exact: bool = False) -> Any:
         found = await stats(projects)
         await asyncio.sleep(0.02)
         return found
@@ -169,7 +169,7 @@ async def test_nobody_waits_for_a_long_count(
 ) -> None:
     stats, counting, over = api.engine.stats, asyncio.Event(), asyncio.Event()
 
-    async def long(projects: Any) -> Any:
+    async def long(projects: Any, *, exact: bool = False) -> Any:
         found = await stats(projects)
         counting.set()
         await over.wait()
@@ -197,7 +197,7 @@ async def test_what_was_let_in_during_a_long_count_is_added_to_it(
 ) -> None:
     stats, over = api.engine.stats, asyncio.Event()
 
-    async def long(projects: Any) -> Any:
+    async def long(projects: Any, *, exact: bool = False) -> Any:
         found = await stats(projects)
         await over.wait()
         return found
@@ -227,7 +227,7 @@ async def test_what_is_stored_while_others_count_counts(
         await go.wait()
         return await insert(project, jobs)
 
-    async def slow(projects: Any) -> Any:
+    async def slow(projects: Any, *, exact: bool = False) -> Any:
         found = await stats(projects)
         if counted.is_set():
             go.set()

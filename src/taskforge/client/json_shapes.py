@@ -121,6 +121,7 @@ class StatsShape(msgspec.Struct, kw_only=True):
     failed: int
     cancelled: int
     oldest_pending_seconds: float | None = None
+    counted_at: datetime | None = None
 
     def to_domain(self) -> QueueStats:
         return QueueStats(**msgspec.structs.asdict(self))

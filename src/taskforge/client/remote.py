@@ -204,7 +204,7 @@ class RemoteEngine:
     async def queues(self, projects: Sequence[int]) -> list[Queue]:
         return await self._send(queues.queues())
 
-    async def stats(self, projects: Sequence[int]) -> list[QueueStats]:
+    async def stats(self, projects: Sequence[int], *, exact: bool = False) -> list[QueueStats]:
         try:
             return await self._send(queues.stats())
         except Forbidden:

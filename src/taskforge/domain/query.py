@@ -128,6 +128,8 @@ class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
     failed: int = 0
     cancelled: int = 0
     oldest_pending_seconds: float | None = None
+    # when pending, scheduled and processing were counted, where they are too many to be counted now
+    counted_at: datetime | None = None
 
     @property
     def total(self) -> int:

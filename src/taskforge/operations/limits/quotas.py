@@ -187,7 +187,7 @@ class Quotas:
         began, under_way, waiting.since = self._monotonic(), waiting.under_way, 0
         try:
             with suppress(StoreUnavailable):  # which whoever enqueues meets, too
-                stats = await self._engine.stats(projects)
+                stats = await self._engine.stats(projects, exact=True)
                 waiting.jobs = (
                     sum(one.pending + one.scheduled for one in stats) + under_way + waiting.since
                 )

@@ -44,6 +44,7 @@ from taskforge.storage.postgres.reads import PostgresReads
 from taskforge.storage.postgres.records import PostgresRecords
 from taskforge.storage.postgres.rollups import PostgresRollups
 from taskforge.storage.postgres.signals import Signals
+from taskforge.storage.postgres.stats import PostgresStats
 from taskforge.storage.postgres.upkeep import PostgresUpkeep
 from taskforge.storage.postgres.workers import PostgresWorkers
 from taskforge.storage.records.projects import find_home
@@ -100,6 +101,7 @@ class PostgresEngine:
         self._assignments = PostgresAssignments(*shared)
         self._reads = PostgresReads(connections)
         self._listing = PostgresListing(connections, catalog_cache)
+        self._stats = PostgresStats(connections)
         self._explain = PostgresExplain(
             connections, catalog_cache, self._reads, heartbeat_timeout_seconds
         )
@@ -126,6 +128,7 @@ class PostgresEngine:
 
     async def close(self) -> None:
         await self._signals.stop()
+        await self._stats.close()
         await self.connections.close()
 
     async def now(self) -> datetime:
@@ -201,8 +204,8 @@ class PostgresEngine:
     async def queues(self, projects: Sequence[int]) -> list[Queue]:
         return await self._queues.queues(projects)
 
-    async def stats(self, projects: Sequence[int]) -> list[QueueStats]:
-        return await self._queues.stats(projects)
+    async def stats(self, projects: Sequence[int], *, exact: bool = False) -> list[QueueStats]:
+        return await self._stats.stats(projects, exact=exact)
 
     # --- Assignments ---
 

@@ -12,7 +12,6 @@ from taskforge.domain.audit import Note
 from taskforge.domain.changes import CancelJob
 from taskforge.domain.errors import NotFound, StoreUnavailable
 from taskforge.domain.limiter import Adaptive
-from taskforge.domain.query import QueueStats
 from taskforge.domain.queue import (
     CreateQueue,
     DeleteQueue,
@@ -197,28 +196,6 @@ class PostgresQueues:
     async def queues(self, projects: Sequence[int]) -> list[Queue]:
         rows = await self._connections.read(projects, "queues", list(projects))
         return [codec.queue(row) for row in rows]
-
-    async def stats(self, projects: Sequence[int]) -> list[QueueStats]:
-        now = await self._connections.now()
-        async with self._connections.searches:
-            rows = await self._connections.read(projects, "stats", list(projects))
-        return [
-            QueueStats(
-                queue=row["name"],
-                queue_id=row["id"],
-                is_active=row["is_active"],
-                pending=row["pending"],
-                scheduled=row["scheduled"],
-                processing=row["processing"],
-                succeeded=row["succeeded"],
-                failed=row["failed"],
-                cancelled=row["cancelled"],
-                oldest_pending_seconds=None
-                if row["turn"] is None
-                else max(0.0, now.timestamp() - row["turn"] / 1e6),
-            )
-            for row in rows
-        ]
 
     async def cancel_jobs_of_deleted(self, limit: int) -> int:
         """Pending and scheduled jobs of deleted queues, among them those whose insert raced with

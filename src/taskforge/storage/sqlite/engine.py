@@ -38,6 +38,7 @@ from taskforge.storage.sqlite import (
     queues,
     reads,
     records,
+    stats,
     upkeep,
     workers,
 )
@@ -91,6 +92,7 @@ class SqliteEngine:
         self._writer = Writer(self._path, self._stamp, self._signals, self._outage, durable=durable)
         self._offers = Offers(self._writer, self._signals)
         self._upkeep = upkeep.SqliteUpkeep(self._readers, self._writer)
+        self._stats = stats.SqliteStats(self._readers)
 
     # --- Life ---
 
@@ -111,6 +113,7 @@ class SqliteEngine:
         self._outage.is_watching = False
         # Away from the event loop: the last group may be waiting for another process, and its
         # callers for this loop.
+        await self._stats.close()
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, self._writer.stop)
         self._signals.stop()  # after the last commit, which still tells the others
@@ -205,9 +208,8 @@ class SqliteEngine:
     async def change_worker(
         self, project: int, change: WorkerChange, note: Note | None = None
     ) -> Worker:
-        made = await self._writer.submit(
-            lambda transaction: workers.change_worker(transaction, project, change, note)
-        )
+        act = partial(workers.change_worker, project=project, change=change, note=note)
+        made = await self._writer.submit(act)
         return made.judged(self._clock(), self._heartbeat_timeout)
 
     async def workers(self, projects: Sequence[int]) -> list[Worker]:
@@ -233,8 +235,8 @@ class SqliteEngine:
     async def queues(self, projects: Sequence[int]) -> list[Queue]:
         return await self._readers.read(lambda seen: queues.list_queues(seen, projects))
 
-    async def stats(self, projects: Sequence[int]) -> list[QueueStats]:
-        return await self._readers.search(lambda seen: queues.count_jobs(seen, projects))
+    async def stats(self, projects: Sequence[int], *, exact: bool = False) -> list[QueueStats]:
+        return await self._stats.stats(projects, exact=exact)
 
     # --- Assignments ---
 
@@ -257,9 +259,8 @@ class SqliteEngine:
         change: JobChange,
         note: Note | None = None,
     ) -> list[Changed | Refused]:
-        return await self._writer.submit(
-            lambda transaction: job_changes.change(transaction, projects, jobs, change, note)
-        )
+        act = partial(job_changes.change, projects=projects, jobs=jobs, wanted=change, note=note)
+        return await self._writer.submit(act)
 
     # --- Reading ---
 

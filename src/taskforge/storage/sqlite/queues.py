@@ -8,7 +8,6 @@ from taskforge.domain import trail
 from taskforge.domain.audit import Note
 from taskforge.domain.errors import NotFound
 from taskforge.domain.job import JobStatus
-from taskforge.domain.query import QueueStats
 from taskforge.domain.queue import (
     CreateQueue,
     DeleteQueue,
@@ -25,7 +24,6 @@ from taskforge.domain.queue_changes import (
 )
 from taskforge.storage.sqlite import bookkeeping, codec
 from taskforge.storage.sqlite.catalog_cache import sql
-from taskforge.storage.sqlite.codec import SECOND
 from taskforge.storage.sqlite.endings import WaitingEnd, end
 from taskforge.storage.sqlite.queue_checks import Changing
 from taskforge.storage.sqlite.snapshot import ReadSnapshot
@@ -123,36 +121,3 @@ def cancelled(fences: list[bytes]) -> list[WaitingEnd]:
 
 def list_queues(snapshot: ReadSnapshot, projects: Sequence[int]) -> list[Queue]:
     return [codec.queue(row) for row in snapshot.execute(sql("queues"), (codec.json(projects),))]
-
-
-def count_jobs(snapshot: ReadSnapshot, projects: Sequence[int]) -> list[QueueStats]:
-    """Places are counted; finished jobs come from tallies, whose cost does not grow with
-    history."""
-    counts: dict[int, dict[str, int]] = {}
-    oldest: dict[int, int] = {}
-    owners = (codec.json(projects),)
-    for queue, count, turn in snapshot.execute(sql("count_ready"), owners):
-        _add(counts, queue, "pending", count)
-        oldest[queue] = turn
-    for count, name in (("count_waiting", "scheduled"), ("count_running", "processing")):
-        for queue, jobs in snapshot.execute(sql(count), owners):
-            _add(counts, queue, name, jobs)
-    for queue, status, count in snapshot.execute(sql("tallied"), owners):
-        _add(counts, queue, codec.JOB_STATUSES[status].value, count)
-    return [
-        QueueStats(
-            queue=queue.name,
-            queue_id=queue.id,
-            is_active=queue.is_active,
-            oldest_pending_seconds=max(0.0, (snapshot.now - oldest[queue.number]) / SECOND)
-            if queue.number in oldest
-            else None,
-            **counts.get(queue.number, {}),
-        )
-        for queue in list_queues(snapshot, projects)
-    ]
-
-
-def _add(counts: dict[int, dict[str, int]], queue: int, name: str, count: int) -> None:
-    of_queue = counts.setdefault(queue, {})
-    of_queue[name] = of_queue.get(name, 0) + count

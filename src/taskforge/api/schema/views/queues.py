@@ -34,6 +34,9 @@ class QueueStatsView(msgspec.Struct, frozen=True, kw_only=True):
     failed: int
     cancelled: int
     oldest_pending_seconds: float | None
+    counted_at: Time | None
+    """When unfinished jobs were counted, where they are too many to be counted for each answer;
+    null: just now"""
 
 
 def queue_view(queue: Queue, projects: dict[int, str]) -> QueueView:
@@ -64,4 +67,5 @@ def stats_view(stats: QueueStats) -> QueueStatsView:
         failed=stats.failed,
         cancelled=stats.cancelled,
         oldest_pending_seconds=stats.oldest_pending_seconds,
+        counted_at=stats.counted_at,
     )

@@ -360,6 +360,7 @@ create table taskforge.tallies (
     count bigint not null,
     primary key (queue, status)
 );
+create index tallies_project on taskforge.tallies (project);
 
 -- How the executions of each worker ended, summed up with the rollups, so that the cost of asking does not grow with history.
 create table taskforge.worker_tallies (

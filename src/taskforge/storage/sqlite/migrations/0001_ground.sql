@@ -368,6 +368,7 @@ create table tallies (
     count integer not null,
     primary key (queue, status)
 ) strict, without rowid;
+create index tallies_project on tallies (project);
 
 -- How the executions of each worker ended, summed up with the rollups, so that the cost of asking does not grow with history.
 create table worker_tallies (
