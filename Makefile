@@ -14,16 +14,26 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test quick check fmt lock bench chaos clean docs
+.PHONY: help run test quick check fmt lock bench chaos clean docs dashboard screenshots
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 run: $(INSTALLED) ## Run the demo with a live view (ARGS="--seconds 5" bounds it)
+	@$(BIN)/python tools/build_dashboard.py --if-possible
 	$(BIN)/taskforge up $(ARGS)
+
+dashboard: $(INSTALLED) ## Build the dashboard into the package, if its sources have changed (needs Node 20)
+	$(BIN)/python tools/build_dashboard.py
+
+screenshots: dashboard ## Take pictures of every page from a real run of the demo
+	$(BIN)/python tools/debian_packages.py
+	$(BIN)/python -m tests.e2e.screenshots
 
 test: check ## Run the checks, then every test (ARGS="-k name" narrows)
 	$(BIN)/python tools/debian_packages.py
+	$(BIN)/python tools/build_dashboard.py
+	$(BIN)/python tools/build_dashboard.py --test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 quick: check ## Run the checks, the unit tests and those of the SQLite engine, in under two minutes
@@ -68,7 +78,7 @@ chaos: $(INSTALLED) ## Run the long forms of the reliability tests
 	$(BIN)/python -m pytest -m long --timeout 0 $(ARGS)
 
 clean: ## Remove the virtual environment, caches and build output
-	rm -rf .venv .venv-* build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .taskforge
+	rm -rf .venv .venv-* build dist dashboard/node_modules src/taskforge/api/dashboard/built .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .taskforge
 	find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The project itself goes in without dependencies and without build isolation, so that nothing unhashed is fetched.

@@ -8,6 +8,7 @@ import sys
 
 # the program that a test looks for, and the package that brings it
 PACKAGES = {
+    "chromium": "chromium",
     "curl": "curl",
     "ip": "iproute2",
     "nginx": "nginx-light",

@@ -18,6 +18,7 @@ NAMED = frozenset(
         "Makefile",
         "README.md",
         "bench",
+        "dashboard",
         "docs",
         "examples",
         "pyproject.toml",

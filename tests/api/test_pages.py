@@ -12,6 +12,7 @@ import httpx
 import msgspec
 import pytest
 
+from taskforge.api.dashboard import files
 from taskforge.api.entry.caller import COOKIE
 from taskforge.api.pages.entrance import landing_page, login_page
 from taskforge.api.pages.markup import element, joined, prose
@@ -68,6 +69,12 @@ def operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
         for method in ("get", "post", "put", "patch", "delete"):
             if method in item:
                 yield method, path, item[method]
+
+
+@pytest.fixture(autouse=True)
+def without_dashboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The start page is what a server shows that has no dashboard."""
+    monkeypatch.setattr(files, "BUILT", tmp_path / "nothing")
 
 
 @pytest.fixture

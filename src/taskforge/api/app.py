@@ -22,6 +22,7 @@ from taskforge.api.routes import (
     PREFIX,
     assignments,
     audit,
+    dashboard,
     events,
     executions,
     health,
@@ -95,9 +96,9 @@ def make_app(platform: Platform | None) -> Litestar:
     ]
     api = Router(PREFIX, route_handlers=handlers, guards=[check_parameters])
     sign_on = [] if platform is None or platform.provider is None else oidc.HANDLERS
-    check_declared([*handlers, *health.HANDLERS, *pages.HANDLERS, *sign_on])
+    check_declared([*handlers, *health.HANDLERS, *pages.HANDLERS, *dashboard.HANDLERS, *sign_on])
     return Litestar(
-        route_handlers=[api, *health.HANDLERS, *pages.HANDLERS, *sign_on],
+        route_handlers=[api, *health.HANDLERS, *pages.HANDLERS, *dashboard.HANDLERS, *sign_on],
         guards=[authorize],
         dependencies={
             "caller": Provide(provide_caller, sync_to_thread=False),

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from taskforge.api.dashboard.files import is_built
 from taskforge.domain.errors import StoreUnsuitable
 from taskforge.ports.engine import AnyEngine
 from taskforge.settings import Settings
@@ -28,6 +29,8 @@ class Serving(msgspec.Struct, frozen=True):
     def lines(self) -> list[str]:
         """What to tell: the address, and once the credentials."""
         told = [f"API on {self.address}/api/v1, described at {self.address}/api/v1/docs"]
+        if is_built():
+            told.insert(0, f"dashboard on {self.address}/")
         if self.credentials is not None:
             told.append("first start: these are shown once, and never again")
             told += [f"  {name:<9} {value}" for name, value in self.ways_in]

@@ -1,6 +1,11 @@
 """The way in and the entrance: two small pages with one form each."""
 
-from taskforge.api.pages.markup import document, element, joined
+from taskforge.api.pages.markup import document, element, joined, prose
+
+_NO_DASHBOARD = prose(
+    "The dashboard is not built here. It comes with the wheel; in a clone, `make dashboard` builds "
+    "it (it needs Node 20 or newer), and the next start of the server has it."
+)
 
 
 def login_page(token: str, problem: str = "", *, single_sign_on: bool = False) -> bytes:
@@ -83,7 +88,9 @@ def landing_page(who: tuple[str, str, str] | None, csrf_token: str) -> bytes:
         element("li", element("a", element("strong", name), element("span", about), href=to))
         for to, name, about in places
     ]
-    card = element("div", element("h1", "TaskForge"), state, class_="card")
+    card = element(
+        "div", element("h1", "TaskForge"), state, element("p", _NO_DASHBOARD), class_="card"
+    )
     menu = element("nav", element("ul", *links, class_="places"), aria_label="Pages")
     return document("TaskForge", element("main", card, menu, id="content"), kind="entrance")
 

@@ -10,10 +10,12 @@ from litestar import Request, Response, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromQuery
 
+from taskforge.api.dashboard import files
 from taskforge.api.entry.caller import COOKIE, PUBLIC, Visitor
 from taskforge.api.pages.entrance import landing_page, login_page, refused_page
 from taskforge.api.pages.markup import asset, version_of
 from taskforge.api.pages.reference import reference
+from taskforge.api.routes.dashboard import dashboard_page
 from taskforge.api.routes.sessions import login_cookies
 from taskforge.api.schema.document import document, document_bytes
 from taskforge.domain.access import Principal, Unauthenticated
@@ -60,7 +62,9 @@ async def icon(request: Request[Any, Any, Any]) -> Response[bytes]:
 async def landing(
     request: Request[Any, Any, Any], visitor: NamedDependency[Visitor]
 ) -> Response[bytes]:
-    """Who is logged in, and what there is."""
+    """The dashboard; where it is not built: who is logged in, what there is, and how to get it."""
+    if files.is_built(files.BUILT):
+        return dashboard_page(request, visitor)
     session = request.cookies.get(COOKIE, "")
     principal = await _whose(visitor, session)
     if principal is None:
@@ -96,7 +100,7 @@ async def log_in_by_form(
         headers = _FORM_HEADERS | {"WWW-Authenticate": "Bearer"}
         page = login_page("", str(error), single_sign_on=visitor.platform.provider is not None)
         return Response(page, status_code=401, media_type=_HTML, headers=headers)
-    response = _to_the_start()
+    response = _to_the_start(visitor)
     for cookie in login_cookies(visitor.platform, session):
         response.set_cookie(cookie)
     return response
@@ -123,7 +127,7 @@ async def log_out_by_form(
             visitor.request,
         )
         await accounts.end_session(session, note)
-    response = _to_the_start()
+    response = _to_the_start(visitor)
     response.delete_cookie(COOKIE, path="/")
     return response
 
@@ -142,8 +146,9 @@ def _asset(request: Request[Any, Any, Any], name: str, media_type: str) -> Respo
     return Response(asset(name), media_type=media_type, headers={"Cache-Control": kept})
 
 
-def _to_the_start() -> Response[bytes]:
-    return Response(b"", status_code=303, media_type=_HTML, headers={"Location": "/"})
+def _to_the_start(visitor: Visitor) -> Response[bytes]:
+    start = files.prefix_of(visitor.platform.settings.public_url) + "/"
+    return Response(b"", status_code=303, media_type=_HTML, headers={"Location": start})
 
 
 async def _whose(visitor: Visitor, session: str) -> Principal | None:
@@ -176,7 +181,7 @@ def _is_ours(request: Request[Any, Any, Any], public_url: str) -> bool:
         return False
     return (
         origin.netloc == request.headers.get("host")
-        or f"{origin.scheme}://{origin.netloc}" == public_url
+        or (origin.scheme, origin.netloc) == urlsplit(public_url)[:2]
     )
 
 

@@ -1,0 +1,102 @@
+/** What pages ask for, one place for each: the key, the call and how it is kept fresh. */
+import { keepPreviousData, QueryClient, queryOptions } from "@tanstack/react-query";
+import { api, data, Problem, readText, type Job } from "./client";
+import { fieldSource } from "../lib/json";
+
+export const queryClient = new QueryClient({
+  defaultOptions: {
+    queries: {
+      staleTime: 1_000,
+      gcTime: 60_000,
+      refetchOnWindowFocus: "always",
+      retry: (failures, error) => failures < 2 && !(error instanceof Problem && error.status >= 400 && error.status < 500),
+    },
+  },
+});
+
+export type Project = string | undefined;
+const of = (project: Project) => ({ params: { query: { project } } });
+
+export const sessionQuery = queryOptions({
+  queryKey: ["session"],
+  queryFn: () => data(api.GET("/api/v1/session")),
+  staleTime: 60_000,
+  retry: false,
+});
+
+export const queuesQuery = (project: Project) =>
+  queryOptions({ queryKey: ["queues", project], queryFn: () => data(api.GET("/api/v1/queues", of(project))).then((one) => one.items) });
+
+export const queueQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["queue", id],
+    queryFn: () => data(api.GET("/api/v1/queues/{queue}", { params: { path: { queue: id } } })),
+  });
+
+export const statsQuery = (project: Project) =>
+  queryOptions({
+    queryKey: ["stats", project],
+    queryFn: () => data(api.GET("/api/v1/stats", of(project))).then((one) => one.items),
+    placeholderData: keepPreviousData,
+  });
+
+export const servingQuery = (queue: string) =>
+  queryOptions({
+    queryKey: ["serving", queue],
+    queryFn: () => data(api.GET("/api/v1/queues/{queue}/workers", { params: { path: { queue } } })).then((one) => one.items),
+  });
+
+export interface WholeJob {
+  job: Job;
+  /** as it was stored; undefined without the right to see it */
+  payload: string | undefined;
+  result: string | undefined;
+}
+
+export const jobQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["job", id],
+    queryFn: async (): Promise<WholeJob> => {
+      const text = await readText(`/api/v1/jobs/${encodeURIComponent(id)}`);
+      const job = JSON.parse(text) as Job;
+      if (job.redacted) return { job, payload: undefined, result: undefined };
+      return { job, payload: fieldSource(text, "payload"), result: fieldSource(text, "result") };
+    },
+  });
+
+const path = (job_id: string) => ({ params: { path: { job_id } } });
+
+export const explainQuery = (id: string) =>
+  queryOptions({ queryKey: ["explain", id], queryFn: () => data(api.GET("/api/v1/jobs/{job_id}/explain", path(id))) });
+
+export const executionsQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["executions", id],
+    queryFn: () => data(api.GET("/api/v1/jobs/{job_id}/executions", path(id))).then((one) => one.items),
+  });
+
+export const workersQuery = (project: Project) =>
+  queryOptions({
+    queryKey: ["workers", project],
+    queryFn: () => data(api.GET("/api/v1/workers", of(project))).then((one) => one.items),
+    placeholderData: keepPreviousData,
+  });
+
+export const workerQuery = (worker_id: string) =>
+  queryOptions({
+    queryKey: ["worker", worker_id],
+    queryFn: () => data(api.GET("/api/v1/workers/{worker_id}", { params: { path: { worker_id } } })),
+  });
+
+export const schedulesQuery = (project: Project) =>
+  queryOptions({
+    queryKey: ["schedules", project],
+    queryFn: () => data(api.GET("/api/v1/schedules", { params: { query: { project, limit: 200 } } })).then((one) => one.items),
+  });
+
+export const clusterQuery = queryOptions({ queryKey: ["cluster"], queryFn: () => data(api.GET("/api/v1/cluster")) });
+
+export const projectsQuery = queryOptions({
+  queryKey: ["projects"],
+  queryFn: () => data(api.GET("/api/v1/projects")).then((one) => one.items),
+});

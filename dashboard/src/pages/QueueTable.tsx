@@ -1,0 +1,70 @@
+import { useState } from "react";
+import type { Queue, QueueStats } from "../api/client";
+import { count } from "../lib/format";
+import { span } from "../lib/time";
+import { To, useScope } from "../shell/scope";
+import { Empty } from "../ui/feedback";
+import { Shape } from "../ui/Status";
+import { Name } from "../ui/text";
+import { deadLetterQueues, LONG_WAIT_SECONDS } from "./causes";
+
+/** Queues with their figures, those with most work first. */
+export function QueueTable({ queues, stats, most }: { queues: Queue[]; stats: QueueStats[]; most?: number }) {
+  const { project } = useScope();
+  const [all, setAll] = useState(most === undefined);
+  const figures = new Map(stats.map((one) => [one.queue_id, one]));
+  const dead = deadLetterQueues(queues);
+  const order = [...queues].sort((a, b) => weight(figures.get(b.id)) - weight(figures.get(a.id)) || a.name.localeCompare(b.name));
+  const shown = all ? order : order.slice(0, most);
+  if (queues.length === 0) return <Empty title="There is no queue yet." command="taskforge queues create emails">A queue is where jobs wait, and by which rules they run. The first job that names one makes it, too.</Empty>;
+  return (
+    <>
+      <table className="rows">
+        <thead>
+          <tr>
+            <th>queue</th>
+            {project === undefined && <th className="wide-only">project</th>}
+            <th className="number">waiting</th>
+            <th className="number">oldest</th>
+            <th className="number">running</th>
+            <th className="number wide-only">scheduled</th>
+            <th className="number">failed</th>
+            <th className="number wide-only">succeeded</th>
+            <th className="wide-only">state</th>
+          </tr>
+        </thead>
+        <tbody>
+          {shown.map((queue) => {
+            const seen = figures.get(queue.id);
+            const wait = seen?.oldest_pending_seconds ?? null;
+            const late = !dead.has(queue.id) && wait !== null && wait > LONG_WAIT_SECONDS;
+            return (
+              <tr key={queue.id}>
+                <td>
+                  <To page={`queues/${queue.id}`} className="row-link" title={queue.description || undefined}>
+                    {!queue.is_active ? <Shape status="paused" /> : late ? <Shape status="warning" /> : <Shape status="online" />}
+                    <Name>{queue.name}</Name>
+                  </To>
+                </td>
+                {project === undefined && <td className="wide-only"><Name>{queue.project}</Name></td>}
+                <td className="number">{count(seen?.pending)}</td>
+                <td className={late ? "number warn" : "number"}>{wait === null ? "–" : span(wait)}</td>
+                <td className="number">{count(seen?.processing)}</td>
+                <td className="number wide-only">{count(seen?.scheduled)}</td>
+                <td className="number">{count(seen?.failed)}</td>
+                <td className="number wide-only">{count(seen?.succeeded)}</td>
+                <td className="wide-only">{!queue.is_active ? "paused" : dead.has(queue.id) ? "takes dead letters" : late ? "jobs wait long" : (seen?.pending ?? 0) > 0 ? "working" : "empty"}</td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+      {!all && order.length > shown.length && (
+        <button type="button" className="link" onClick={() => setAll(true)}>{order.length - shown.length} more</button>
+      )}
+    </>
+  );
+}
+
+const weight = (stats: QueueStats | undefined): number =>
+  stats === undefined ? -1 : (stats.is_active ? 0 : stats.pending > 0 ? 1e9 : 0) + stats.pending + stats.processing;

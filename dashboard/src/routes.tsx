@@ -1,0 +1,74 @@
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Navigate, Outlet } from "@tanstack/react-router";
+import { PREFIX } from "./api/client";
+import { useSession } from "./api/session";
+import { Empty, ErrorNotice } from "./ui/feedback";
+import { baseOf, To } from "./shell/scope";
+import { Shell } from "./shell/Shell";
+
+/** Several values of one key are repeated keys, as the API has them. */
+export function parseSearch(text: string): Record<string, string | string[]> {
+  const found: Record<string, string | string[]> = {};
+  for (const [key, value] of new URLSearchParams(text)) {
+    const before = found[key];
+    found[key] = before === undefined ? value : [...(Array.isArray(before) ? before : [before]), value];
+  }
+  return found;
+}
+
+export function stringifySearch(search: Record<string, unknown>): string {
+  const written = new URLSearchParams();
+  for (const [key, value] of Object.entries(search))
+    for (const one of Array.isArray(value) ? value : [value])
+      if (one !== undefined && one !== null && one !== "") written.append(key, String(one));
+  const text = written.toString();
+  return text === "" ? "" : `?${text}`;
+}
+
+/** To the session's own: its only project, or all of them. */
+function Home() {
+  const { organization, projects } = useSession();
+  return <Navigate to={baseOf(organization, projects.length === 1 ? projects[0] : undefined)} replace />;
+}
+
+const root = createRootRoute({
+  component: Outlet,
+  notFoundComponent: () => <Empty title="There is no such page.">Its address may have a part too many. <To page="">Go to the overview</To>.</Empty>,
+});
+const home = createRoute({ getParentRoute: () => root, path: "/", component: Home });
+const scope = createRoute({ getParentRoute: () => root, path: "/o/$org/p/$project", component: Shell });
+
+const page = (path: string, load: () => Promise<Record<string, unknown>>, name: string) =>
+  createRoute({
+    getParentRoute: () => scope,
+    path,
+    component: lazyRouteComponent(load as () => Promise<Record<string, never>>, name as never),
+  });
+
+const routeTree = root.addChildren([
+  home,
+  scope.addChildren([
+    page("/", () => import("./pages/Overview"), "Overview"),
+    page("queues", () => import("./pages/Queues"), "Queues"),
+    page("queues/$queue", () => import("./pages/Queue"), "Queue"),
+    page("jobs", () => import("./pages/Jobs"), "Jobs"),
+    page("jobs/$job", () => import("./pages/Job"), "Job"),
+    page("workers", () => import("./pages/Workers"), "Workers"),
+    page("workers/$worker", () => import("./pages/Worker"), "Worker"),
+    page("assignments", () => import("./pages/Assignments"), "Assignments"),
+    page("cluster", () => import("./pages/Cluster"), "Cluster"),
+    page("schedules", () => import("./pages/Schedules"), "Schedules"),
+    page("schedules/new", () => import("./pages/NewSchedule"), "NewSchedule"),
+    page("schedules/$schedule", () => import("./pages/Schedule"), "Schedule"),
+    page("settings", () => import("./pages/Settings"), "Settings"),
+    page("enqueue", () => import("./pages/Enqueue"), "Enqueue"),
+  ]),
+]);
+
+export const router = createRouter({
+  routeTree,
+  basepath: PREFIX || "/",
+  parseSearch,
+  stringifySearch,
+  defaultErrorComponent: ({ error, reset }) => <ErrorNotice error={error} retry={reset} />,
+  scrollRestoration: true,
+});

@@ -1,0 +1,66 @@
+"""Steering workers and schedules: a weight, a drain, a schedule that runs now."""
+
+import re
+from typing import Any
+
+from tests.e2e.conftest import Site
+
+
+def at(page: Any, site: Site, path: str) -> Any:
+    page.goto(f"{site.address}/o/default/p/default/{path}")
+    return page
+
+
+def the_worker(site: Site) -> dict[str, Any]:
+    workers = site.api.get("/workers").json()["items"]
+    return next(one for one in workers if one["status"] != "offline")
+
+
+def test_a_weight_is_set_in_the_matrix_and_taken_away(page: Any, site: Site) -> None:
+    worker = the_worker(site)
+    at(page, site, "assignments")
+    cell = page.get_by_label(f"Weight of {worker['name']} for held")
+    cell.fill("50")
+    cell.press("Enter")
+    page.get_by_role("dialog").get_by_text("alone").wait_for()
+    page.get_by_role("button", name="Assign", exact=True).click()
+    page.get_by_text("with weight 50").wait_for()
+    cell.fill("80")
+    cell.press("Enter")
+    page.get_by_text("with weight 80").wait_for()
+    made = site.api.get(f"/queues/held/assignments/{worker['id']}").json()
+    assert made["weight"] == 80
+    cell.press("Delete")
+    page.get_by_text("is no longer assigned to held").wait_for()
+
+
+def test_a_worker_is_drained_and_let_work_again(page: Any, site: Site) -> None:
+    worker = the_worker(site)
+    at(page, site, "workers")
+    page.get_by_role("link", name=worker["name"]).click()
+    page.get_by_role("button", name="Drain").click()
+    page.get_by_text("It takes no more jobs.").wait_for()
+    assert the_worker(site)["drain_mode"] is True
+    page.get_by_role("button", name="Let it work").click()
+    page.get_by_role("button", name="Drain").wait_for()
+    assert the_worker(site)["drain_mode"] is False
+
+
+def test_a_schedule_is_made_and_runs_now(page: Any, site: Site) -> None:
+    at(page, site, "schedules")
+    page.get_by_role("link", name="New schedule").click()
+    page.get_by_label("Name", exact=True).fill("nightly")
+    page.get_by_label(re.compile("^Cron")).fill("30 2 * * *")
+    page.get_by_text(re.compile("Next: .*02:30:00")).wait_for()
+    page.get_by_label("Type of its jobs").fill("greet")
+    page.get_by_role("textbox", name=re.compile("^Payload")).fill('{"name": "the night"}')
+    page.get_by_role("button", name="Make it").click()
+    page.get_by_role("heading", name="nightly").wait_for()
+    page.get_by_role("button", name="Run now").click()
+    page.locator(".verdict-line", has_text="succeeded").wait_for()
+    page.get_by_text("hello the night", exact=True).first.wait_for()
+
+
+def test_the_cluster_has_a_leader(page: Any, site: Site) -> None:
+    at(page, site, "cluster")
+    page.get_by_text("Every node is heard of, and one of them leads.").wait_for()
