@@ -32,7 +32,7 @@ function Letters({ queue }: { queue: Queue }) {
   const [asking, setAsking] = useState(false);
   const letters = useQuery({
     queryKey: ["jobs", "dead", queue.id],
-    queryFn: () => data(api.GET("/api/v1/jobs", { params: { query: { queue: queue.id, status: ["pending"], limit: 100 } } })),
+    queryFn: () => data(api.GET("/api/v1/jobs", { params: { query: { queue: [queue.id], status: ["pending"], limit: 100 } } })),
     refetchInterval: useRhythm(5_000),
   });
   if (letters.error) return <ErrorNotice error={letters.error} />;

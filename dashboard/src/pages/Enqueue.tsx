@@ -42,7 +42,7 @@ export function Enqueue() {
   const types = [...new Map((recent.data ?? []).map((one) => [one.job_type, one])).values()];
   const last = types.find((one) => one.job_type === type);
   const fillLast = async () => {
-    const found = await data(api.GET("/api/v1/jobs", { params: { query: { project, job_type: type, limit: 1 } } }));
+    const found = await data(api.GET("/api/v1/jobs", { params: { query: { project, job_type: [type], limit: 1 } } }));
     const id = found.items[0]?.id;
     if (id === undefined) return;
     const whole = await (await import("../api/queries")).queryClient.fetchQuery(jobQuery(id));

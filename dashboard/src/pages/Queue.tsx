@@ -99,7 +99,7 @@ function Recent({ queue }: { queue: QueueView }) {
   const rhythm = useRhythm(3_000);
   const recent = useQuery({
     queryKey: ["jobs", "recent", queue.id],
-    queryFn: () => data(api.GET("/api/v1/jobs", { params: { query: { queue: queue.id, limit: 15 } } })).then((one) => one.items),
+    queryFn: () => data(api.GET("/api/v1/jobs", { params: { query: { queue: [queue.id], limit: 15 } } })).then((one) => one.items),
     refetchInterval: rhythm,
   });
   if (recent.error) return <ErrorNotice error={recent.error} />;
