@@ -128,6 +128,26 @@ async def test_a_slot_that_was_fired_is_not_fired_again_though_the_schedule_stan
     assert await world.probe.count("jobs") == 1
 
 
+async def test_a_slot_that_is_written_is_told_of_once(
+    world: World, schedules: ScheduleRecords
+) -> None:
+    """As after a store that was put back in part: the schedule stands before its last slot."""
+    made = await schedules.create(1, new(), NOTE)
+    term = await lead(world.engine)
+    world.clock.advance(61)
+    await run_once(world, schedules, term)
+    [slot] = await schedules.slots(made)
+    start = (await world.engine.events(None, 1)).cursor
+    back = "update taskforge.schedules set next_at = $1, due_at = $1 where id = $2"
+    await world.engine.write([step_of(back, slot.at, made.id)])
+    await run_once(world, schedules, term)
+    [same] = await schedules.find([1], made.id)
+    assert same.next_at is not None
+    assert same.next_at > slot.at
+    assert await schedules.slots(made) == [slot]
+    assert (await world.engine.events(start, 100)).items == []
+
+
 async def test_a_deleted_job_does_not_bring_its_slot_back(
     world: World, schedules: ScheduleRecords
 ) -> None:

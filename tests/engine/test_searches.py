@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from taskforge.domain.changes import CancelJob, RetryJob
+from taskforge.domain.errors import Invalid
 from taskforge.domain.job import JobStatus, StoredJob
 from taskforge.domain.job_page import MOST_COUNTED, Counted
 from taskforge.domain.outcome import Finish, ToFailed, ToSucceeded
@@ -270,6 +271,14 @@ async def begin(store: Store, clock: Clock) -> Filled:
     rows = await store.probe.rows("select job_type, number from lanes")
     await engine.close()
     return Filled(store, dict(rows))
+
+
+async def test_a_count_is_refused_what_a_list_is_refused(world: World) -> None:
+    wrong = JobFilter(priorities=(10,))
+    with pytest.raises(Invalid, match="priority"):
+        await world.engine.list_jobs([1], wrong, Page())
+    with pytest.raises(Invalid, match="priority"):
+        await world.engine.count_jobs([1], wrong)
 
 
 async def look(engine: Engine) -> None:

@@ -4,8 +4,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import pytest
 
+from taskforge.domain.eligibility import Hindrance
 from taskforge.domain.explain import explain
 from taskforge.domain.explanation import MOST_AHEAD, PlaceInLine, Rate
 from taskforge.domain.job import JobStatus, StoredJob
@@ -113,3 +115,17 @@ def test_a_scheduled_job_starts_when_it_is_due_unless_its_queue_has_limits() -> 
         is None
     )
     assert explain(scheduled, queue(), [], PlaceInLine(), NOW).expected_start is None
+
+
+def test_who_would_take_it_is_listed_first_then_who_is_busy_then_the_others() -> None:
+    online = [
+        (msgspec.structs.replace(WORKER, name=name), hindrance)
+        for name, hindrance in (
+            ("a", Hindrance.NO_HANDLER),
+            ("b", Hindrance.BUSY),
+            ("d", None),
+            ("c", None),
+        )
+    ]
+    found = explain(job(), queue(), online, PlaceInLine(), NOW)
+    assert [one.name for one in found.workers] == ["c", "d", "b", "a"]
