@@ -20,7 +20,7 @@ TESTS = re.compile(r"`(tests/[\w/]+(?:\.py)?(?: test_\w+\.py)*)`")
 TEST_FUNCTION = re.compile(r"`(test_\w+)`")
 PLACES = (ROOT, SOURCE, SOURCE / "storage" / "sqlite", SOURCE / "storage" / "postgres")
 # Files that users write or that other tools would make.
-ELSEWHERE = {"taskforge.toml", "uv.lock", "pylock.toml"}
+ELSEWHERE = {"taskforge.toml", "uv.lock", "pylock.toml", "src/taskforge/api/dashboard/built"}
 
 ENTRY = re.compile(r"^- \*\*(?P<word>[^*]+)\*\*: (?P<text>(?:.|\n(?!- |\n))+)", re.MULTILINE)
 HOME = re.compile(r"`([\w/-]+\.(?:py|sql))`")
