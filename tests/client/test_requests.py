@@ -25,9 +25,10 @@ from taskforge.domain.errors import (
     StoreUnavailable,
     StoreUnsuitable,
 )
+from taskforge.domain.execution import ExecutionStatus
 from taskforge.domain.ids import IdMint, fence_of
 from taskforge.domain.job import Inserted, JobStatus, Refused, new_job
-from taskforge.domain.log import Level, NewLine
+from taskforge.domain.log import Level, Line, NewLine
 from taskforge.domain.outcome import Success
 from taskforge.domain.query import JobFilter, Page
 from taskforge.domain.queue import QueueSettings, UpdateQueue
@@ -246,3 +247,18 @@ def test_waits_grow_and_are_spread_and_heed_the_server() -> None:
 def test_an_answer_that_is_not_ours_is_said_so() -> None:
     with pytest.raises(StoreUnsuitable, match="does not answer like a TaskForge server"):
         requests.answer(queues.queues(), 200, {}, b"<html>hello</html>")
+
+
+def test_log_lines_are_read_with_all_they_have() -> None:
+    wanted = jobs.logs("/jobs/1/logs", least=Level.WARN, after=3, limit=10, offset=0)
+    at, execution = datetime(2030, 1, 1, tzinfo=UTC), uuid4()
+    lines = [
+        {"id": "4", "execution": execution, "level": "warn", "message": "hm", "logged_at": at}
+        | {"metadata": {"n": 1}},
+        {"id": "5", "execution": execution, "level": "error", "message": "!", "logged_at": at}
+        | {"ended": "failed"},
+    ]
+    first, last = wanted.read(msgspec.json.encode({"items": lines}))
+    assert (first.id, first.execution, first.level) == (4, execution, Level.WARN)
+    assert (first.message, bytes(first.metadata or b""), first.ended) == ("hm", b'{"n":1}', None)
+    assert last == Line(5, execution, Level.ERROR, "!", None, at, ExecutionStatus.FAILED)
