@@ -29,7 +29,7 @@ from taskforge.domain.changes import (
     plan,
 )
 from taskforge.domain.errors import Conflict, Gone, NotFound, TaskForgeError
-from taskforge.domain.ids import created_at, epoch_of, fence_of
+from taskforge.domain.ids import created_at
 from taskforge.domain.job import JobStatus, Refused
 from taskforge.storage.postgres import codec
 from taskforge.storage.postgres.bookkeeping import enter
@@ -38,6 +38,7 @@ from taskforge.storage.postgres.claims import PostgresClaims
 from taskforge.storage.postgres.connection_pool import Connection
 from taskforge.storage.postgres.connections import PostgresConnections
 from taskforge.storage.postgres.located_jobs import Goals, LocatedJob, lock_places, read_standing
+from taskforge.storage.postgres.placements import Placement, Placements
 from taskforge.storage.postgres.signals import Arrival, Signals
 
 AT_ONCE = 500
@@ -123,10 +124,9 @@ class PostgresJobChanges:
         """Inside a transaction; also where jobs came that can be claimed."""
         answers: dict[UUID, Changed | Refused] = {}
         simple: list[tuple[LocatedJob, Move]] = []
-        arrivals: list[Arrival] = []
+        moves: list[tuple[LocatedJob, Place]] = []
         # Locks are taken first: facts that are read after them stay as they are.
         places = await lock_places(self._connections, connection, projects, list(fences))
-        goals = Goals(self._catalog_cache, connection)
         known = await connection.fetch(self._connections.sql("facts"), list(places), list(projects))
         located = {
             row["id"]: LocatedJob(read_standing(row, *places[row["id"]]), row, places[row["id"]][1])
@@ -143,17 +143,15 @@ class PostgresJobChanges:
                     raise Conflict(f"job {job} has moved on")
                 move = plan(change, found.standing)
                 if isinstance(move, Place):
-                    # a refusal half-way undoes this job alone
-                    async with connection.transaction():
-                        lane, status = await self._place(connection, goals, found, move)
-                    arrivals.append((found.facts["project"], lane, 0))
-                else:
-                    simple.append((found, move))
-                    status = _status_after(found, move)
+                    moves.append((found, move))
+                    continue
+                simple.append((found, move))
+                status = _status_after(found, move)
                 answers[job] = Changed(job, status, note_on(change, found.standing, move))
             except TaskForgeError as error:
                 answers[job] = Refused(error)
         await self._carry_out(connection, simple)
+        arrivals = await self._place(connection, change, moves, answers)
         if note is not None:
             changed = [
                 (located[job].facts["project"], located[job].standing.status, answer)
@@ -192,87 +190,60 @@ class PostgresJobChanges:
             await connection.execute(self._connections.sql("remove"), jobs, queues, None, now)
 
     async def _place(
-        self, connection: Connection, goals: Goals, job: LocatedJob, move: Place
-    ) -> tuple[int, JobStatus | None]:
-        """The lane it goes to, and what it is there."""
-        facts, place, final = job.facts, job.place, job.standing.status.is_final
-        queue = await goals.queue(facts["project"], move.queue)
-        if brings_payload(move, job.standing):
-            kept = move.payload is None
-            size = (
-                await connection.fetchval(self._connections.sql("payload_bytes"), facts["id"])
-                if kept
-                else len(move.payload or b"")
-            )
-            check_payload_fits(move, queue, size)
-        key = (queue.number, facts["job_type"], move.priority, facts["requires"] or "")
-        lane = await goals.lane(key)
-        keyed = False if final else place["keyed"]
-        if final and facts["unique_key"] is not None:
-            await self._take_unique_key(connection, facts)
-            keyed = True
-        if final:
-            epoch = await connection.fetchval(
-                self._connections.sql("last_epoch"), facts["id"], place["epoch"]
-            )
-            fence = fence_of(facts["id"], epoch + 1)
-            await connection.execute(
-                self._connections.sql("leave_finished"), facts["id"], facts["queue"]
-            )
-        else:
-            fence = place["fence"]
-            await connection.execute(self._connections.sql("leave"), fence)
-        payload = None if move.payload is None else move.payload.decode()
-        times = await connection.fetchrow(
-            self._connections.sql("rewrite"),
-            facts["id"],
-            queue.number,
-            move.priority,
-            payload,
-            move.clear_origin,
-            final,
-            self._connections.bound_now(),
+        self,
+        connection: Connection,
+        change: JobChange,
+        moves: Sequence[tuple[LocatedJob, Place]],
+        answers: dict[UUID, Changed | Refused],
+    ) -> list[Arrival]:
+        """Answer for jobs that get another place, and tell the lanes they came to. What may be
+        refused is asked job by job; what is not is carried out for all at once."""
+        goals, placements = (
+            Goals(self._catalog_cache, connection),
+            Placements(self._connections, connection),
         )
-        assert times is not None
-        # What waits for a handler that fits gets another chance by any change.
-        stays = move.at is None and not place.get("parked")
-        waits = await connection.fetchval(
-            self._connections.sql("place"),
-            fence,
-            facts["id"],
-            facts["project"],
-            lane,
-            move.attempt,
-            facts["max_attempts"] if move.max_attempts is None else move.max_attempts,
-            move.crashes,
-            keyed,
-            place.get("due") if stays and not final else codec.instant(move.at),
-            codec.seconds(move.at),
-            place.get("turn") if stays and not final else None,
-            # A start-by time counts until the first start.
-            times["until"] if epoch_of(fence) == 1 else times["deadline"],
-            self._connections.bound_now(),
-            stays and job.standing.status is JobStatus.SCHEDULED,
-        )
-        return lane, JobStatus.SCHEDULED if waits else JobStatus.PENDING
+        moved = [job for job, move in moves if brings_payload(move, job.standing)]
+        sizes = await placements.payload_sizes([job.facts["id"] for job in moved])
+        accepted: list[Placement] = []
+        for job, move in moves:
+            try:
+                queue = await goals.queue(job.facts["project"], move.queue)
+                if brings_payload(move, job.standing):
+                    kept = sizes[job.facts["id"]]
+                    check_payload_fits(
+                        move, queue, kept if move.payload is None else len(move.payload)
+                    )
+                lane = await self._find_lane(connection, goals, placements, job, move, queue.number)
+                accepted.append(Placement(job, move, queue.number, lane))
+            except TaskForgeError as error:
+                answers[job.facts["id"]] = Refused(error)
+        statuses = await placements.carry_out(accepted)
+        for job, move, _, _ in accepted:
+            note = note_on(change, job.standing, move)
+            answers[job.facts["id"]] = Changed(job.facts["id"], statuses[job.facts["id"]], note)
+        lanes = dict.fromkeys((one.job.facts["project"], one.lane, 0) for one in accepted)
+        return list(lanes)
 
-    async def _take_unique_key(self, connection: Connection, facts: Any) -> None:
-        rows = await connection.fetch(
-            self._connections.sql("take_keys"),
-            facts["project"],
-            [0],
-            [facts["unique_key"]],
-            [facts["id"]],
-            [None],
-            [None],
-            self._connections.bound_now(),
-        )
-        if rows[0]["job"] != facts["id"]:
-            key, holder = facts["unique_key"], rows[0]["job"]
-            raise Conflict(
-                f"job {facts['id']} cannot run again: its unique key {key!r} is now held by job "
-                f"{holder}"
-            )
+    @staticmethod
+    async def _find_lane(
+        connection: Connection,
+        goals: Goals,
+        placements: Placements,
+        job: LocatedJob,
+        move: Place,
+        queue: int,
+    ) -> int:
+        facts = job.facts
+        key = (queue, facts["job_type"], move.priority, facts["requires"] or "")
+        takes_key = job.standing.status.is_final and facts["unique_key"] is not None
+        known = goals.known_lane(key)
+        if known is not None and not takes_key:
+            return known
+        async with connection.transaction():  # a refusal half-way undoes this job alone
+            lane = await goals.lane(key)
+            if takes_key:
+                await placements.take_unique_key(facts)
+        return lane
 
 
 def _got_a_chance(change: JobChange, place: asyncpg.Record) -> bool:

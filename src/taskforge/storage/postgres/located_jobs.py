@@ -93,6 +93,10 @@ class Goals:
             queue = self._queues[project, name] = card.queue
         return queue
 
+    def known_lane(self, key: LaneKey) -> int | None:
+        lane = self._lanes.get(key)
+        return None if lane is None else lane.number
+
     async def lane(self, key: LaneKey) -> int:
         lane = self._lanes.get(key)
         if lane is None:

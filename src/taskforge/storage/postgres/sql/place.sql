@@ -1,16 +1,21 @@
--- Place a job: waiting if its time lies ahead, else ready.
--- $1 fence · $2 job · $3 project · $4 lane · $5 attempt · $6 max attempts · $7 crashes · $8 keyed ·
--- $9 due (instant) · $10 due (seconds from now) · $11 turn to keep · $12 until · $13 now (tests) ·
--- $14 whether it goes on waiting in any case · returns whether it waits
-with clock as materialized (
-    select now, coalesce($9::timestamptz, now + make_interval(secs => $10)) as due
-    from (select coalesce($13::timestamptz, statement_timestamp()) as now) c
+-- Place jobs: waiting if their time lies ahead, else ready.
+-- $1 fences · $2 jobs · $3 projects · $4 lanes · $5 attempts · $6 max attempts · $7 crashes · $8 keyed ·
+-- $9 due (instants) · $10 due (seconds from now) · $11 turns to keep · $12 until · $13 whether they go on
+-- waiting in any case · $14 now (tests) · returns fences, and whether they wait
+with job as materialized (
+    select g.*, c.now, coalesce(g.at, c.now + make_interval(secs => g.seconds)) as due,
+        g.stays or coalesce(coalesce(g.at, c.now + make_interval(secs => g.seconds)) > c.now, false) as waits
+    from unnest($1::uuid[], $2::uuid[], $3::int[], $4::int[], $5::int[], $6::int[], $7::int[], $8::bool[], $9::timestamptz[], $10::float8[],
+        $11::bigint[], $12::timestamptz[], $13::bool[]) with ordinality
+        as g (fence, job, project, lane, attempt, max_attempts, crashes, keyed, at, seconds, turn, until, stays, place)
+    cross join (select coalesce($14::timestamptz, statement_timestamp()) as now) c
 ), later as (
     insert into taskforge.waiting (fence, job, project, lane, attempt, max_attempts, crashes, keyed, due, until)
-    select $1, $2, $3, $4, $5, $6, $7, $8, due, $12::timestamptz from clock where $14 or due > now
+    select fence, job, project, lane, attempt, max_attempts, crashes, keyed, due, until from job where waits
 ), placed as (
     insert into taskforge.ready (fence, job, project, lane, attempt, max_attempts, crashes, keyed, turn, until)
-    select $1, $2, $3, $4, $5, $6, $7, $8, coalesce($11::bigint, (date_part('epoch', now) * 1e6::float8)::bigint), $12::timestamptz
-    from clock where not $14 and (due is null or due <= now)
+    select fence, job, project, lane, attempt, max_attempts, crashes, keyed,
+        coalesce(turn, (date_part('epoch', now) * 1e6::float8)::bigint + place - 1), until
+    from job where not waits
 )
-select $14 or coalesce(due > now, false) from clock
+select fence, waits from job

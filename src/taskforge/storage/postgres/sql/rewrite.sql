@@ -1,9 +1,10 @@
--- Change a job's facts. $1 job · $2 queue · $3 priority · $4 payload (null: keep) · $5 forget the
--- origin · $6 clear times that have passed · $7 now
-update taskforge.jobs set edited_at = coalesce($7::timestamptz, statement_timestamp()), queue = $2, priority = $3, payload = coalesce($4::json, payload),
-    origin_queue = case when $5 then null else origin_queue end,
-    buried_reason = case when $5 then null else buried_reason end, buried_error = case when $5 then null else buried_error end,
-    deadline = case when $6 and deadline <= coalesce($7::timestamptz, statement_timestamp()) then null else deadline end,
-    expires_at = case when $6 and expires_at <= coalesce($7::timestamptz, statement_timestamp()) then null else expires_at end
-where id = $1
-returning least(deadline, expires_at) as until, deadline
+-- Change the facts of jobs. $1 jobs · $2 queues · $3 priorities · $4 whether to clear times that have
+-- passed, each · $5 payload for all (null: keep) · $6 forget the origin · $7 now
+update taskforge.jobs j set edited_at = coalesce($7::timestamptz, statement_timestamp()), queue = g.queue, priority = g.priority,
+    payload = coalesce($5::json, payload), origin_queue = case when $6 then null else origin_queue end,
+    buried_reason = case when $6 then null else buried_reason end, buried_error = case when $6 then null else buried_error end,
+    deadline = case when g.clears and deadline <= coalesce($7::timestamptz, statement_timestamp()) then null else deadline end,
+    expires_at = case when g.clears and expires_at <= coalesce($7::timestamptz, statement_timestamp()) then null else expires_at end
+from unnest($1::uuid[], $2::int[], $3::int[], $4::bool[]) as g (job, queue, priority, clears)
+where j.id = g.job
+returning j.id, least(j.deadline, j.expires_at) as until, j.deadline
