@@ -155,7 +155,7 @@ create table taskforge.waiting (
     misfit_at timestamptz
 );
 create index waiting_due on taskforge.waiting (due);
-create index waiting_parked on taskforge.waiting (lane, due) where skipped is not null;
+create index waiting_parked on taskforge.waiting (project, lane, due) where skipped is not null;
 create index waiting_until on taskforge.waiting (until) where until is not null;
 
 create table taskforge.running (

@@ -1,8 +1,9 @@
 -- Some worker is new: what waits for one whose handler its arguments fit is offered to it, slice by
--- slice, and then it is new no more. Rows that another slice holds are on their way.
+-- slice, and then it is new no more. Rows that another slice holds are on their way. Lanes that hold
+-- such jobs are found by skipping from one to the next, however many others there are.
 -- $1 limit · $2 now (tests) · $3 incarnation; null: any that is new · returns how many were
 -- offered, and nothing when nobody is new
-with clock as materialized (
+with recursive clock as materialized (
     select coalesce($2::timestamptz, statement_timestamp()) as now
 ),
 newcomer as materialized (
@@ -10,15 +11,26 @@ newcomer as materialized (
     where is_new and lease_until > (select now from clock) and ($3::uuid is null or incarnation = $3)
     order by incarnation limit 1 for no key update skip locked
 ),
+held as (
+    select n.project, n.types, x.lane from newcomer n cross join lateral (
+        select w.lane from taskforge.waiting w where w.project = n.project and w.skipped is not null order by w.lane, w.due limit 1
+    ) x
+    union all
+    select h.project, h.types, x.lane from held h cross join lateral (
+        select w.lane from taskforge.waiting w
+        where w.project = h.project and w.skipped is not null and w.lane > h.lane order by w.lane, w.due limit 1
+    ) x
+),
 parked as materialized (
     select w.fence
-    from newcomer n
-    join taskforge.lanes l on l.project = n.project and (n.types is null or l.job_type = any (n.types))
+    from held h
+    cross join lateral (select l.job_type from taskforge.lanes l where l.number = h.lane limit 1) l
     cross join lateral (
         select fence from taskforge.waiting
-        where lane = l.number and skipped is not null and due > (select now from clock)
+        where project = h.project and lane = h.lane and skipped is not null and due > (select now from clock)
         order by due limit $1 for update skip locked
     ) w
+    where h.types is null or l.job_type = any (h.types)
     limit $1
 ),
 offered as (

@@ -166,7 +166,7 @@ create table waiting (
     skipped text -- only of jobs that wait for a worker whose handler their arguments fit
 ) strict, without rowid;
 create index waiting_due on waiting (due, fence);
-create index waiting_parked on waiting (lane, due) where skipped is not null;
+create index waiting_parked on waiting (project, lane, due) where skipped is not null;
 create index waiting_until on waiting (until) where until is not null;
 
 create table running (
