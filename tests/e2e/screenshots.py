@@ -112,7 +112,7 @@ def shoot(
             )
             page = context.new_page()
             for name, path in pages.items():
-                if only is None or only in name:
+                if only is None or name in only.split(","):
                     page.goto(f"{site.address}{BASE}/{path}")
                     page.locator("main h1").first.wait_for()
                     page.wait_for_timeout(900)
@@ -123,7 +123,7 @@ def shoot(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=25, help="how long the demo works first")
-    parser.add_argument("--only", help="pages whose name has this in it")
+    parser.add_argument("--only", help="these pages alone: names with commas")
     parser.add_argument("--readme", action="store_true", help="renew the pictures of the README")
     chosen = parser.parse_args()
     with sync_playwright() as started:

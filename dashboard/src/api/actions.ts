@@ -66,22 +66,3 @@ export async function editQueue(queue: Queue, body: object): Promise<Queue> {
   await stale("queues", "queue", "stats", "explain", "matrix");
   return JSON.parse(text) as Queue;
 }
-
-/** At most four at a time; what is refused is counted and told. */
-export async function forEachJob(ids: string[], act: (id: string) => Promise<unknown>): Promise<{ changed: number; refused: string[] }> {
-  const waiting = [...ids];
-  const refused: string[] = [];
-  let changed = 0;
-  const run = async () => {
-    for (let id = waiting.shift(); id !== undefined; id = waiting.shift()) {
-      try {
-        await act(id);
-        changed += 1;
-      } catch (error) {
-        refused.push(error instanceof Error ? error.message : String(error));
-      }
-    }
-  };
-  await Promise.all([run(), run(), run(), run()]);
-  return { changed, refused };
-}

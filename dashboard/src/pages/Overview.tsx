@@ -1,5 +1,6 @@
 /** Is it well? If not: what is wrong, in order of harm, and which button mends it. */
 import { useQuery } from "@tanstack/react-query";
+import { useSearch } from "@tanstack/react-router";
 import { setDraining, setPaused } from "../api/actions";
 import { api, data, type Job, type QueueStats, type Worker } from "../api/client";
 import { useRhythm } from "../api/live";
@@ -14,6 +15,7 @@ import { ErrorNotice, Loading, useToasts } from "../ui/feedback";
 import { Shape } from "../ui/Status";
 import { Name, Time } from "../ui/text";
 import { deadLetterQueues, findCauses, isUp, type Cause } from "./causes";
+import { Charts } from "./Charts";
 import { FirstRun } from "./FirstRun";
 import { QueueTable } from "./QueueTable";
 
@@ -30,6 +32,7 @@ const recentFailures = (project: Project) => ({
 
 export function Overview() {
   const { project } = useScope();
+  const { period = "1h" } = useSearch({ strict: false }) as { period?: string };
   const may = useMay();
   const rhythm = useRhythm(2_000);
   const stats = useQuery({ ...statsQuery(project), refetchInterval: rhythm });
@@ -70,6 +73,7 @@ export function Overview() {
         {workers.data && <Figure name="workers up" value={`${up.length} of ${workers.data.filter((one) => one.status !== "offline").length || up.length}`} page="workers" />}
         {workers.data && <Figure name="slots busy" value={slots === 0 ? "–" : `${Math.round((100 * busy) / slots)} %`} page="workers" />}
       </dl>
+      <Charts of={{ project }} period={period} page="" />
       <section>
         <h2>Queues</h2>
         <QueueTable queues={queues.data} stats={stats.data} most={12} />

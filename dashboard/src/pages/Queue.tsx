@@ -17,12 +17,13 @@ import { Load } from "../ui/Load";
 import { Shape } from "../ui/Status";
 import { Name, Time } from "../ui/text";
 import { deadLetterQueues } from "./causes";
+import { Charts } from "./Charts";
 import { DeadLetters } from "./DeadLetters";
 import { QueueSettings } from "./QueueSettings";
 import { RecentJobs } from "./RecentJobs";
 
 const TABS = [
-  ["stats", "Jobs"],
+  ["stats", "Figures"],
   ["settings", "Settings"],
   ["served", "Served by"],
   ["dead", "Dead letters"],
@@ -30,7 +31,7 @@ const TABS = [
 
 export function Queue() {
   const { queue: id } = useParams({ strict: false }) as { queue: string };
-  const { tab = "stats" } = useSearch({ strict: false }) as { tab?: string };
+  const { tab = "stats", period = "1h" } = useSearch({ strict: false }) as { tab?: string; period?: string };
   const { project } = useScope();
   const may = useMay();
   const { tell } = useToasts();
@@ -79,7 +80,10 @@ export function Queue() {
       ) : tab === "dead" ? (
         <DeadLetters queue={one} isDead={isDead} />
       ) : (
-        <Recent queue={one} />
+        <>
+          <Charts of={{ project: one.project, queue: one.id }} period={period} page={`queues/${one.id}`} />
+          <section><h2>Newest jobs</h2><Recent queue={one} /></section>
+        </>
       )}
       {deleting && <DeleteQueue queue={one} onClose={() => setDeleting(false)} />}
     </>

@@ -1,9 +1,12 @@
+import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import type { Queue, QueueStats } from "../api/client";
+import { api, data, type Queue, type QueueStats } from "../api/client";
+import type { Project } from "../api/queries";
 import { count } from "../lib/format";
 import { span } from "../lib/time";
 import { To, useScope } from "../shell/scope";
 import { Empty } from "../ui/feedback";
+import { Sparkline } from "../ui/Sparkline";
 import { Shape } from "../ui/Status";
 import { Name } from "../ui/text";
 import { deadLetterQueues, LONG_WAIT_SECONDS } from "./causes";
@@ -12,6 +15,7 @@ import { deadLetterQueues, LONG_WAIT_SECONDS } from "./causes";
 export function QueueTable({ queues, stats, most }: { queues: Queue[]; stats: QueueStats[]; most?: number }) {
   const { project } = useScope();
   const [all, setAll] = useState(most === undefined);
+  const trends = useTrends(project);
   const figures = new Map(stats.map((one) => [one.queue_id, one]));
   const dead = deadLetterQueues(queues);
   const order = [...queues].sort((a, b) => weight(figures.get(b.id)) - weight(figures.get(a.id)) || a.name.localeCompare(b.name));
@@ -30,6 +34,7 @@ export function QueueTable({ queues, stats, most }: { queues: Queue[]; stats: Qu
             <th className="number wide-only">scheduled</th>
             <th className="number">failed</th>
             <th className="number wide-only">succeeded</th>
+            {trends !== undefined && <th className="wide-only">waited, last hour</th>}
             <th className="wide-only">state</th>
           </tr>
         </thead>
@@ -53,6 +58,7 @@ export function QueueTable({ queues, stats, most }: { queues: Queue[]; stats: Qu
                 <td className="number wide-only">{count(seen?.scheduled)}</td>
                 <td className="number">{count(seen?.failed)}</td>
                 <td className="number wide-only">{count(seen?.succeeded)}</td>
+                {trends !== undefined && <td className="wide-only"><Sparkline values={trends.get(queue.id) ?? []} label={`Jobs that waited in ${queue.name} in the last hour`} /></td>}
                 <td className="wide-only">{!queue.is_active ? "paused" : dead.has(queue.id) ? "takes dead letters" : late ? "jobs wait long" : (seen?.pending ?? 0) > 0 ? "working" : "empty"}</td>
               </tr>
             );
@@ -64,6 +70,18 @@ export function QueueTable({ queues, stats, most }: { queues: Queue[]; stats: Qu
       )}
     </>
   );
+}
+
+/** How many waited in each queue, minute by minute; of one project, as the API has it. */
+function useTrends(project: Project): Map<string, number[]> | undefined {
+  const trends = useQuery({
+    queryKey: ["metrics", "queues", project],
+    queryFn: () => data(api.GET("/api/v1/metrics/queues", { params: { query: { project, last_seconds: 3_600, step_seconds: 120, limit: 50 } } })).then((one) => one.items),
+    enabled: project !== undefined,
+    refetchInterval: 30_000,
+  });
+  if (project === undefined || trends.data === undefined) return undefined;
+  return new Map(trends.data.map((one) => [one.id ?? "", one.metrics.series.map((point) => point.figures.max_pending)]));
 }
 
 const weight = (stats: QueueStats | undefined): number =>

@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { useParams } from "@tanstack/react-router";
+import { useParams, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { setDraining } from "../api/actions";
 import { api, data, type Worker as WorkerView } from "../api/client";
@@ -15,9 +15,11 @@ import { Load } from "../ui/Load";
 import { Shape, Status } from "../ui/Status";
 import { Copy, Exact, Id, Name, Time } from "../ui/text";
 import { isUp } from "./causes";
+import { Charts } from "./Charts";
 
 export function Worker() {
   const { worker: id } = useParams({ strict: false }) as { worker: string };
+  const { period = "1h" } = useSearch({ strict: false }) as { period?: string };
   const may = useMay();
   const go = useGo();
   const { tell } = useToasts();
@@ -50,6 +52,7 @@ export function Worker() {
         <div><dt>failed</dt><dd>{count(stats.data?.failed)}</dd></div>
         {one.stuck_slots > 0 && <div><dt>stuck slots</dt><dd className="warn">{count(one.stuck_slots)}</dd></div>}
       </dl>
+      <Charts of={{ project: one.project, worker_id: one.id }} period={period} page={`workers/${one.id}`} worker />
       <section><h2>Running now</h2><Running worker={one} /></section>
       {may("worker:write") && isUp(one) && <section><h2>Slots</h2><Slots key={one.max_concurrent_jobs} worker={one} /></section>}
       <section>

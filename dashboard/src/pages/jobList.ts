@@ -131,17 +131,3 @@ export function useJobList(filter: JobFilter, project: Project): JobListState {
 }
 
 const trim = (jobs: Job[]): Job[] => jobs.slice(0, MOST_ROWS);
-
-const MOST_COUNTED = 10_000;
-
-/** How many match, up to 10,000; a walk over their ids that can be given up. */
-export async function countMatching(query: object, isOver: () => boolean): Promise<{ number: number; more: boolean }> {
-  let number = 0;
-  let cursor: string | null = null;
-  do {
-    const page: { items: Job[]; next_cursor: string | null } = await read({ ...query, limit: 1_000, ...(cursor === null ? {} : { cursor }) });
-    number += page.items.length;
-    cursor = page.next_cursor;
-  } while (cursor !== null && number < MOST_COUNTED && !isOver());
-  return { number, more: cursor !== null };
-}
