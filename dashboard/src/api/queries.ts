@@ -15,7 +15,21 @@ export const queryClient = new QueryClient({
 });
 
 export type Project = string | undefined;
-const of = (project: Project) => ({ params: { query: { project } } });
+const of = (project: Project, cursor?: string) => ({ params: { query: { project, cursor } as { project: Project } } });
+const MOST_PAGES = 20;
+
+/** All of a list that may come in pages: pages of the dashboard sort and search these themselves. */
+async function everyPage<T>(read: (cursor?: string) => Promise<{ items: T[]; next_cursor?: string | null }>): Promise<T[]> {
+  const all: T[] = [];
+  let cursor: string | undefined;
+  for (let page = 0; page < MOST_PAGES; page += 1) {
+    const found = await read(cursor);
+    all.push(...found.items);
+    if (!found.next_cursor) break;
+    cursor = found.next_cursor;
+  }
+  return all;
+}
 
 export const sessionQuery = queryOptions({
   queryKey: ["session"],
@@ -25,7 +39,7 @@ export const sessionQuery = queryOptions({
 });
 
 export const queuesQuery = (project: Project) =>
-  queryOptions({ queryKey: ["queues", project], queryFn: () => data(api.GET("/api/v1/queues", of(project))).then((one) => one.items) });
+  queryOptions({ queryKey: ["queues", project], queryFn: () => everyPage((cursor) => data(api.GET("/api/v1/queues", of(project, cursor)))) });
 
 export const queueQuery = (id: string) =>
   queryOptions({
@@ -36,7 +50,7 @@ export const queueQuery = (id: string) =>
 export const statsQuery = (project: Project) =>
   queryOptions({
     queryKey: ["stats", project],
-    queryFn: () => data(api.GET("/api/v1/stats", of(project))).then((one) => one.items),
+    queryFn: () => everyPage((cursor) => data(api.GET("/api/v1/stats", of(project, cursor)))),
     placeholderData: keepPreviousData,
   });
 
@@ -78,7 +92,7 @@ export const executionsQuery = (id: string) =>
 export const workersQuery = (project: Project) =>
   queryOptions({
     queryKey: ["workers", project],
-    queryFn: () => data(api.GET("/api/v1/workers", of(project))).then((one) => one.items),
+    queryFn: () => everyPage((cursor) => data(api.GET("/api/v1/workers", of(project, cursor)))),
     placeholderData: keepPreviousData,
   });
 
