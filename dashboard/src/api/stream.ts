@@ -25,8 +25,11 @@ export class Parser {
   private rest = "";
 
   push(chunk: string): { id?: string; data?: string }[] {
-    const parts = (this.rest + chunk).replace(/\r\n?/g, "\n").split("\n\n");
-    this.rest = parts.pop() ?? "";
+    const text = this.rest + chunk;
+    // A line's end may be cut in two: what comes next says whether this one is over.
+    const held = text.endsWith("\r") ? "\r" : "";
+    const parts = text.slice(0, text.length - held.length).replace(/\r\n?/g, "\n").split("\n\n");
+    this.rest = (parts.pop() ?? "") + held;
     return parts.map((part) => {
       const message: { id?: string; data?: string } = {};
       for (const line of part.split("\n")) {
