@@ -57,12 +57,13 @@ async def pruning(ground: Ground, sizes: Sizes, report: Report) -> None:
 
 
 async def prune(site: Site, sizes: Sizes, writer: asyncio.Task[list[float]]) -> int:
-    """Slice after slice without a pause, which is the worst a pruner can do."""
+    """Day after day and slice after slice without a pause, which is the worst a pruner can do."""
     pruned, give_up = 0, time.monotonic() + sizes.prune_seconds
     while time.monotonic() < give_up and not writer.done():
+        whole = await site.engine.keep_partitions(KEPT_DAYS, None)
         slice_ = await site.engine.prune(KEPT_DAYS, SLICE)
-        pruned += slice_.jobs
-        if not slice_.more:
+        pruned += whole.jobs + slice_.jobs
+        if not slice_.more and not whole.jobs:
             break
     return pruned
 

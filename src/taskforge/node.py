@@ -21,10 +21,11 @@ import msgspec
 
 from taskforge.control.leader import Leader, LeaderService
 from taskforge.control.membership import Membership, RollCall, this_node
-from taskforge.control.retention import SlotRetention
+from taskforge.control.retention import PartitionKeeper, SlotRetention
 from taskforge.control.sampler import Sampler
 from taskforge.control.scheduler import Scheduler
 from taskforge.domain.node import NewNode, NodeRole
+from taskforge.operations.store_watch import StoreWatch
 from taskforge.operations.upkeep import PRUNE_SECONDS, Upkeep
 from taskforge.ports.engine import AnyEngine, Engine, is_store
 from taskforge.services import Lasting, Periodic, Service, ServiceHealth, end_tasks, running
@@ -64,7 +65,8 @@ def make_node(
         roles |= {NodeRole.WORKER} if workers else set()
         address = None if server is None else server.server.address
         node = this_node(roles, address, settings.leader_seconds)
-        services += cluster_services(engine, settings, node, tuple(services))
+        services.append(StoreWatch(engine, settings.retention_days))
+        services += cluster_services(engine, settings, node, services)
         late = LateWatch(services)
         if server is not None:
             server.platform.late = late.names
@@ -95,22 +97,23 @@ def cluster_services(
     engine: Engine, settings: Settings, node: NewNode, told_of: Sequence[Service]
 ) -> list[Service]:
     """That this process is there, with how those services fare; and its candidacy, with what one
-    process of all runs at a time."""
+    process of all runs at a time, and how that fares."""
     cluster, schedules = ClusterRecords(engine), ScheduleRecords(engine)
+    told = list(told_of)
 
     def tell() -> bytes:
-        return msgspec.json.encode([health for one in told_of for health in one.health()])
+        return msgspec.json.encode([health for one in told for health in one.health()])
 
     while_leading: list[LeaderService] = [
         Scheduler(engine, schedules),
+        PartitionKeeper(engine, settings.retention_days),
         SlotRetention(engine.now, schedules, settings.retention_days),
         RollCall(cluster, settings.leader_seconds),
         Sampler(engine),
     ]
-    return [
-        Membership(cluster, node, tell),
-        Leader(cluster, node, while_leading, lease_seconds=settings.leader_seconds),
-    ]
+    leader = Leader(cluster, node, while_leading, lease_seconds=settings.leader_seconds)
+    told.append(leader)
+    return [Membership(cluster, node, tell), leader]
 
 
 def server_services(platform: "Platform") -> list[Service]:
@@ -130,12 +133,22 @@ class LateWatch:
         self._told: set[str] = set()
 
     def names(self) -> list[str]:
-        return [one.name for service in self._services for one in service.health() if one.is_late]
+        return list(self._late())
+
+    def _late(self) -> dict[str, str | None]:
+        return {
+            one.name: one.error
+            for service in self._services
+            for one in service.health()
+            if one.is_late
+        }
 
     async def look(self) -> None:
-        late = set(self.names())
+        errors = self._late()
+        late = set(errors)
         for name in sorted(late - self._told):
-            logger.warning("%s is late; `taskforge doctor` says more", name)
+            why = "is late" if errors[name] is None else f"is late: {errors[name]}"
+            logger.warning("%s %s; `taskforge doctor` says more", name, why)
         for name in sorted(self._told - late):
             logger.info("%s is no longer late", name)
         self._told = late

@@ -32,6 +32,8 @@ class ServiceHealth(msgspec.Struct, frozen=True):
     took_seconds: float | None = None  # then
     is_late: bool = False  # by its own rhythm
     error: str | None = None  # of its last round, if that failed
+    # for so long what it should do has been overdue in the store, whoever should have done it
+    behind_seconds: float | None = None
 
 
 class Service(Protocol):
@@ -68,7 +70,7 @@ class Periodic:
         away = Patience()
         failed = Patience(RetryPolicy(delay=FIRST_REST_SECONDS, most=LONGEST_REST_SECONDS))
         told = ""
-        self._since = self._monotonic()  # from here on it can be late
+        self.begin()
         while True:
             try:
                 await self.run_once()
@@ -85,6 +87,10 @@ class Periodic:
             failed.forget()
             told = ""
             await asyncio.sleep(self._seconds * random.uniform(0.8, 1.2))
+
+    def begin(self) -> None:
+        """From here on it can be late."""
+        self._since = self._monotonic()
 
     async def run_once(self) -> object:
         began = self._monotonic()

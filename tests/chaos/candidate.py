@@ -19,7 +19,7 @@ from taskforge.domain.query import CLUSTER
 from taskforge.domain.term import Deposed
 from taskforge.ports.engine import Engine
 from taskforge.ports.records import Step
-from taskforge.services import running
+from taskforge.services import ServiceHealth, running
 from taskforge.settings import Settings
 from taskforge.storage.records.cluster import ClusterRecords, held
 from taskforge.storage.records.schedules import ScheduleRecords
@@ -46,6 +46,9 @@ class Writer:
     async def run(self, term: Term) -> None:
         self._writing = asyncio.create_task(self._write(term))  # and goes on when this is cancelled
         await asyncio.Event().wait()
+
+    def health(self) -> list[ServiceHealth]:
+        return []
 
     async def _write(self, term: Term) -> None:
         details = msgspec.json.encode({"term": term.number, "node": self._node}).decode()

@@ -18,16 +18,20 @@ import asyncpg
 import msgspec
 import pytest
 
+from taskforge.domain.claim import Claim
+from taskforge.domain.job import new_job
 from taskforge.domain.node import ClusterNode
+from taskforge.domain.outcome import Finish, ToSucceeded
 from taskforge.domain.query import FIRST
 from taskforge.domain.queue import CreateQueue
 from taskforge.domain.schedule import NewSchedule, Schedule, SlotOutcome, Timing, job_template
+from taskforge.domain.worker import NewWorker
 from taskforge.ports.engine import Engine
 from taskforge.settings import Settings
 from taskforge.storage.records.cluster import ClusterRecords
 from taskforge.storage.records.schedules import ScheduleRecords
 from taskforge.wiring import make_store
-from tests.chaos.fleet import ROOT, Figure, bound, freeze
+from tests.chaos.fleet import ROOT, Figure, beside, bound, freeze
 from tests.support.adhoc_statements import step_of
 
 pytestmark = pytest.mark.rotates
@@ -241,6 +245,58 @@ def _every_second(number: int) -> NewSchedule:
     )
 
 
+async def _kill_ten(tmp_path: Path, store: dict[str, str], figure: Figure, kills: int) -> None:
+    """Leaders that are killed while jobs are enqueued, claimed and finished as fast as one process
+    can: until the next one has fired a slot."""
+    async with Electorate(tmp_path, store, "writer") as electorate:
+        engine, schedules = electorate.engine, electorate.schedules
+        await engine.change_queue(1, CreateQueue(name="ticks"))
+        await engine.change_queue(1, CreateQueue(name="load"))
+        made = [
+            await schedules.create(1, _every_second(number), None) for number in range(SCHEDULES)
+        ]
+        took, term, done = [], 0, [0]
+        async with beside(_work(engine, done)):
+            for _ in range(kills):
+                term, node = await electorate.leader(term)
+                await asyncio.sleep(0.5)
+                electorate.end(node)
+                began = time.monotonic()
+                term, _ = await electorate.leader(term)
+                killed_at = await engine.now()
+                await _until_fired(schedules, made, killed_at)
+                took.append(time.monotonic() - began)
+                term -= 1
+            await electorate.leader(term)
+        await _until_fired(schedules, made, await engine.now())
+        for process in electorate.processes.values():
+            process.kill()
+            process.wait()
+        wrong, slots, _ = await _check(engine, schedules, made)
+        writes, late = await electorate.writes_out_of_turn()
+        figure(
+            f"{electorate.label}: {kills} leaders killed with {done[0]:,} jobs done beside: slots "
+            f"fired again after {max(took):.2f} s at most (limit {2 * LEASE:g} s and the slot's "
+            f"second), wrong {_told(len(wrong), slots)} slots, of deposed leaders accepted "
+            f"{_told(late, writes)} writes"
+        )
+        assert wrong == []
+        assert late == 0
+        assert max(took) < 2 * LEASE + 1
+
+
+async def _work(engine: Engine, done: list[int]) -> None:
+    worker = await engine.register(
+        1, NewWorker(name="busy", queues=("load",), max_concurrent_jobs=100), 60
+    )
+    while True:
+        await engine.insert(1, [new_job("load", "work") for _ in range(20)])
+        claimed = await engine.claim(Claim(worker.incarnation, 20))
+        await engine.finish([Finish(one.fence, ToSucceeded()) for one in claimed])
+        done[0] += len(claimed)
+        await asyncio.sleep(0.02)
+
+
 async def _until_fired(schedules: ScheduleRecords, made: list[Schedule], upto: Any) -> None:
     async with asyncio.timeout(60):
         while True:
@@ -285,6 +341,14 @@ async def test_t2_slots(tmp_path: Path, store: dict[str, str], figure: Figure) -
     slots, wrong = await _t2(tmp_path, store, figure, 15)
     assert wrong == []
     assert slots > 10 * SCHEDULES
+
+
+@pytest.mark.long
+@ON_A_STORE
+async def test_ten_leaders_are_killed_under_load(
+    tmp_path: Path, store: dict[str, str], figure: Figure
+) -> None:
+    await _kill_ten(tmp_path, store, figure, 10)
 
 
 @pytest.mark.long

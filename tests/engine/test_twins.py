@@ -513,8 +513,10 @@ async def test_postgres_that_keeps_every_queue_for_the_same_time_is_caught(
 
     drop = partitions.drop_old
 
-    async def after_thirty_days(connections: Any, now: datetime, _: datetime, kept: Any) -> int:
-        return await drop(connections, now, now - timedelta(days=30), kept)
+    async def after_thirty_days(
+        connections: Any, now: datetime, _: datetime, kept: Any, term: int | None = None
+    ) -> int:
+        return await drop(connections, now, now - timedelta(days=30), kept, term)
 
     monkeypatch.setattr(partitions, "drop_old", after_thirty_days)
     with pytest.raises(AssertionError):

@@ -7,14 +7,20 @@ from uuid import UUID
 
 import pytest
 
+from taskforge.control.leader import Term
+from taskforge.control.retention import PartitionKeeper
 from taskforge.domain.changes import CancelJob, RetryJob
 from taskforge.domain.claim import Claim
+from taskforge.domain.finding import PARTITIONS, Severity
 from taskforge.domain.job import Inserted, new_job
 from taskforge.domain.outcome import Finish, ToSucceeded
 from taskforge.domain.queue import CreateQueue
+from taskforge.domain.term import Deposed
 from taskforge.domain.worker import NewWorker
 from taskforge.storage.postgres import partitions
 from taskforge.storage.postgres.engine import PostgresEngine
+from taskforge.storage.records.cluster import ClusterRecords
+from tests.support.nodes import a_node
 
 
 async def test_old_partitions_go_whole_and_survivors_stay(postgres_url: str, schema: str) -> None:
@@ -39,7 +45,7 @@ async def test_old_partitions_go_whole_and_survivors_stay(postgres_url: str, sch
         ]
         await engine.finish([Finish(claimed[0].fence, ToSucceeded())])
         now = today
-        pruned = await engine.prune(7, 100)
+        pruned = await engine.keep_partitions(7, None)
         assert pruned.jobs == 1
         assert [job.id for job in await engine.get([1], [done, pending])] == [pending]
         days = await engine.connections.value(
@@ -72,7 +78,8 @@ class Aged:
 
     async def later(self, days: int) -> int:
         self.now += timedelta(days=days)
-        return (await self.engine.prune(7, 100)).jobs
+        whole = (await self.engine.keep_partitions(7, None)).jobs
+        return whole + (await self.engine.prune(7, 100)).jobs
 
     async def has_partition(self) -> bool:
         return await self.engine.connections.value(
@@ -133,3 +140,34 @@ async def test_a_job_that_is_retried_before_its_partition_goes_survives(
     worker = await aged.engine.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 60)
     [claimed] = await aged.engine.claim(Claim(worker.incarnation, 2))
     assert claimed.payload == b"1"
+
+
+async def test_a_leader_whose_term_is_over_drops_and_makes_nothing(aged: Aged) -> None:
+    cluster = ClusterRecords(aged.engine)
+    node = a_node()
+    term = await cluster.take(node, (await cluster.look(node)).reign, 60.0)
+    assert term is not None
+    aged.now += timedelta(days=20)
+    with pytest.raises(Deposed):
+        await aged.engine.keep_partitions(7, term - 1)
+    assert await aged.has_partition()
+    assert (await aged.engine.keep_partitions(7, term)).jobs == 1
+    assert not await aged.has_partition()
+
+
+async def test_a_day_whose_partition_cannot_be_made_is_told_once(
+    aged: Aged, caplog: pytest.LogCaptureFixture
+) -> None:
+    aged.now += timedelta(days=30)  # nobody was there to make one: the job goes where all else goes
+    await aged.engine.insert(1, [new_job("emails", "late")])
+    keeper = PartitionKeeper(aged.engine, 40.0)
+    term = Term(0, float("inf"), lambda: 0.0)
+    for _ in range(2):
+        assert not await keeper._keep(term)
+    told = [record for record in caplog.records if record.name == "taskforge.retention"]
+    assert len(told) == 1
+    assert "2030-01-31 could not be made" in told[0].getMessage()
+    assert (await aged.engine.keep_partitions(40, None)).missing == ("2030-01-31",)
+    found = [one for one in await aged.engine.examine() if one.subject == PARTITIONS]
+    assert found[0].level is Severity.WARNING
+    assert "2030-01-31" in found[0].text

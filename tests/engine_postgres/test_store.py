@@ -10,15 +10,19 @@ from typing import Any
 import asyncpg
 import pytest
 
+from taskforge.control.leader import Term
+from taskforge.control.scheduler import Scheduler
 from taskforge.domain.claim import Claim
 from taskforge.domain.errors import Invalid, StoreUnavailable, StoreUnsuitable
 from taskforge.domain.job import new_job
 from taskforge.domain.outcome import Finish, ToCancelled, ToSucceeded
 from taskforge.domain.query import JobFilter, Page
 from taskforge.domain.queue import CreateQueue, QueueSettings, UpdateQueue
+from taskforge.domain.schedule import NewSchedule, Timing, job_template
 from taskforge.domain.worker import NewWorker, UpdateWorker
 from taskforge.storage.postgres.claim_window import ClaimWindow
 from taskforge.storage.postgres.engine import PostgresEngine
+from taskforge.storage.records.schedules import ScheduleRecords
 
 
 class Deaf:
@@ -374,3 +378,23 @@ async def test_text_that_no_column_can_hold_is_refused_in_words(
     [job] = await engine.claim(Claim(worker.incarnation, 1))
     with pytest.raises(Invalid, match="use valid Unicode text without NUL"):
         await engine.finish([Finish(job.fence, ToCancelled(odd))])
+
+
+async def test_what_a_schedule_fires_names_its_lane(
+    engine: PostgresEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An idle worker then asks that lane, and need not look for it."""
+    schedules = ScheduleRecords(engine)
+    await engine.change_queue(1, CreateQueue(name="ticks"))
+    timing = Timing(cron="* * * * * *")
+    made = await schedules.create(
+        1, NewSchedule(name="tick", timing=timing, job=job_template("ticks", "tick")), None
+    )
+    assert made.next_at is not None
+    told: list[list[tuple[int, int, int]] | None] = []
+    monkeypatch.setattr(engine._signals, "send", lambda arrivals=(): told.append(arrivals))
+    async with asyncio.timeout(10):
+        while not await Scheduler(engine, schedules).once(Term(0, float("inf"), lambda: 0.0)):
+            await asyncio.sleep(0.05)
+    lane = await engine.connections.value("select lane from taskforge.ready")
+    assert told == [[(1, lane, 0)]]

@@ -47,6 +47,8 @@ class LeaderService(Protocol):
 
     async def run(self, term: Term) -> None: ...
 
+    def health(self) -> list[ServiceHealth]: ...
+
 
 class Leader:
     name = "leader"
@@ -88,9 +90,13 @@ class Leader:
         return await self._stand()
 
     def health(self) -> list[ServiceHealth]:
-        """It is late when it has not heard from the store for a whole lease."""
+        """It is late when it has not heard from the store for a whole lease. While it leads, with
+        what only the leader runs."""
         passed = None if self._looked_at is None else self._clock() - self._looked_at
-        return [ServiceHealth(self.name, passed, is_late=(passed or 0.0) > self._lease)]
+        own = ServiceHealth(self.name, passed, is_late=(passed or 0.0) > self._lease)
+        if self.term is None:
+            return [own]
+        return [own, *(health for service in self._services for health in service.health())]
 
     # --- Standing ---
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from taskforge.control.leader import Term
+from taskforge.control.rounds import Rounds
 from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.ids import IdMint
 from taskforge.domain.node import SILENT_BEATS, NewNode, NodeRole
@@ -80,18 +81,14 @@ class Membership:
         return [ServiceHealth(self.name, passed, is_late=late)]
 
 
-class RollCall:
+class RollCall(Rounds):
     """The leader's part: nodes that are silent have left."""
 
-    name = "roll call"
-
     def __init__(self, cluster: ClusterRecords, seconds: float) -> None:
+        super().__init__("roll call", self._call, seconds)
         self._cluster = cluster
-        self._seconds = seconds
 
-    async def run(self, term: Term) -> None:
-        while True:
-            term.check()
-            for node in await self._cluster.remove_silent(term.number):
-                logger.warning("node %s is silent and has left", node.name)
-            await asyncio.sleep(self._seconds)
+    async def _call(self, term: Term) -> bool:
+        for node in await self._cluster.remove_silent(term.number):
+            logger.warning("node %s is silent and has left", node.name)
+        return False

@@ -1,9 +1,8 @@
 """Looks at queues and workers once a minute: how many jobs wait and for how long, and what workers
 take of their machines; and counts the jobs that arrived. What it sees goes to the rollups."""
 
-import asyncio
-
 from taskforge.control.leader import Term
+from taskforge.control.rounds import Rounds
 from taskforge.domain.rollup import Gauge
 from taskforge.domain.worker import WorkerStatus
 from taskforge.ports.engine import Engine
@@ -15,21 +14,17 @@ PROJECTS_AT_ONCE = 20
 _ALIVE = (WorkerStatus.ONLINE, WorkerStatus.DRAINING, WorkerStatus.UNHEALTHY)
 
 
-class Sampler:
-    name = "sampler"
-
+class Sampler(Rounds):
     def __init__(self, engine: Engine, seconds: float = LOOK_SECONDS) -> None:
+        super().__init__("sampler", self._sample, seconds)
         self._engine = engine
         self._projects = Projects(engine)
         self._rollups = RollupRecords(engine)
-        self._seconds = seconds
 
-    async def run(self, term: Term) -> None:
-        while True:
-            term.check()
-            await self.look(term.number)
-            await self._rollups.count_arrivals(term.number, await self._engine.now())
-            await asyncio.sleep(self._seconds)
+    async def _sample(self, term: Term) -> bool:
+        await self.look(term.number)
+        await self._rollups.count_arrivals(term.number, await self._engine.now())
+        return False
 
     async def look(self, term: int) -> int:
         """How many queues and workers were seen: of queues only those in which jobs wait."""

@@ -13,6 +13,7 @@ from taskforge.domain.firing import Fired, Firing, plan
 from taskforge.domain.ids import IdMint
 from taskforge.domain.job import StoredJob
 from taskforge.domain.schedule import Overlap, Schedule
+from taskforge.services import Periodic, ServiceHealth
 from taskforge.storage.records.schedules import ScheduleRecords
 
 logger = logging.getLogger("taskforge.scheduler")
@@ -37,12 +38,20 @@ class Scheduler:
         # laid out by it.
         self._milliseconds = 0
         self._mint = IdMint(lambda: self._milliseconds)
+        self._rounds: Periodic | None = None
 
     async def run(self, term: Term) -> None:
+        self._rounds = rounds = Periodic(
+            self.name, lambda: self.once(term), seconds=LONGEST_REST_SECONDS
+        )
+        rounds.begin()
         while True:
             term.check()
-            if not await self.once(term):
+            if not await rounds.run_once():
                 await asyncio.sleep(await self._rest())
+
+    def health(self) -> list[ServiceHealth]:
+        return [] if self._rounds is None else self._rounds.health()
 
     async def once(self, term: Term) -> int:
         """Fire what is due now, at most so much; how many schedules that were."""

@@ -4,6 +4,8 @@ import enum
 
 import msgspec
 
+PARTITIONS = "partitions"  # the subject of what is found of them
+
 
 class Severity(enum.StrEnum):
     FINE = "fine"
@@ -16,6 +18,21 @@ class Finding(msgspec.Struct, frozen=True):
     level: Severity
     text: str
     next_step: str = ""
+
+
+class PartitionUpkeep(msgspec.Struct, frozen=True):
+    """What came of making and dropping partitions."""
+
+    jobs: int = 0  # that went with a partition
+    missing: tuple[str, ...] = ()  # days whose partition could not be made
+
+
+class UpkeepState(msgspec.Struct, frozen=True):
+    """How far the upkeep of a store is behind: for how many seconds something has been overdue, by
+    the name of what should have done it; and what holds it up."""
+
+    seconds: dict[str, float] = {}
+    hindrances: tuple[Finding, ...] = ()
 
 
 def fine(subject: str, text: str) -> Finding:

@@ -14,6 +14,9 @@ from uuid import UUID, SafeUUID
 
 EPOCH_BITS = 24
 MAX_EPOCH = (1 << EPOCH_BITS) - 1
+# By so much epochs, terms and catalog versions are raised when a store comes back from a backup:
+# what was handed out since the backup was made is never handed out again.
+RAISED_BY_RESTORE = 4_096
 _COUNTER_BITS = 74 - EPOCH_BITS  # rand_a (12) and rand_b (62), less the epoch
 _RAND_B_BITS = 62 - EPOCH_BITS
 _VERSION_AND_VARIANT = (7 << 76) | (0b10 << 62)
@@ -85,6 +88,11 @@ def job_of(fence: UUID) -> UUID:
 
 def epoch_of(fence: UUID) -> int:
     return fence.int & MAX_EPOCH
+
+
+def is_first(fence: UUID) -> bool:
+    """Whether its job was not claimed before."""
+    return epoch_of(fence) % RAISED_BY_RESTORE == 1
 
 
 def last_fence_of(job: UUID) -> UUID:

@@ -3,9 +3,17 @@
 import msgspec
 
 from taskforge.domain.access import PLATFORM_ORGANIZATION, Principal
-from taskforge.domain.node import ClusterState
+from taskforge.domain.node import ClusterNode, ClusterState
 from taskforge.ports.engine import Engine
+from taskforge.services import ServiceHealth
 from taskforge.storage.records.cluster import ClusterRecords
+
+_services = msgspec.json.Decoder(list[ServiceHealth])
+
+
+def services_of(node: ClusterNode) -> list[ServiceHealth]:
+    """How its services fare, as it last said."""
+    return [] if node.upkeep is None else _services.decode(node.upkeep)
 
 
 def may_see_cluster(principal: Principal) -> bool:

@@ -1,21 +1,18 @@
 """`taskforge doctor`: looks at everything that can be wrong with a store and its cluster, and says
 what to do."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 
-import msgspec
-
-from taskforge.domain.finding import Finding, fault, fine, warning
+from taskforge.domain.finding import Finding, UpkeepState, fault, fine, warning
 from taskforge.domain.node import ClusterState
-from taskforge.operations.cluster import read_cluster
+from taskforge.operations.cluster import read_cluster, services_of
+from taskforge.operations.store_watch import LATE_SECONDS
 from taskforge.ports.engine import Engine
-from taskforge.services import ServiceHealth
 from taskforge.storage.records.schedules import ScheduleRecords
 
 MOST_CLOCK_SECONDS = 1.0
 LATE_SCHEDULE_SECONDS = 60.0
-_health = msgspec.json.Decoder(list[ServiceHealth])
 
 
 async def examine(engine: Engine) -> list[Finding]:
@@ -23,12 +20,13 @@ async def examine(engine: Engine) -> list[Finding]:
     state = await read_cluster(engine)
     ended = datetime.now(UTC)
     return [
-        *await engine.examine(),
+        *(findings := await engine.examine()),
+        *_overdue(await engine.behind()),
         _clock(began, state.now, ended),
         await _role(engine),
         _leader(state),
         *_nodes(state),
-        *_services(state),
+        *_services(state, {one.subject for one in findings}),
         await _schedules(engine, state.now),
     ]
 
@@ -86,14 +84,27 @@ def _nodes(state: ClusterState) -> list[Finding]:
     return found or [fine("nodes", f"{len(state.nodes)} there, all heard of")]
 
 
-def _services(state: ClusterState) -> list[Finding]:
-    """How the services of each node fare, as it last said."""
+def _overdue(state: UpkeepState) -> list[Finding]:
+    return [
+        warning(
+            "overdue",
+            f"{name} has had something to do for {seconds:.0f} s",
+            "see that a server or a worker runs, and that the store is not slow",
+        )
+        for name, seconds in state.seconds.items()
+        if seconds > LATE_SECONDS
+    ] or [fine("overdue", "nothing waits for upkeep")]
+
+
+def _services(state: ClusterState, known: Collection[str]) -> list[Finding]:
+    """How the services of each node fare, as it last said; without what it found in the store,
+    which was looked at here too."""
     found = []
     for node in state.nodes:
-        if node.upkeep is None or state.is_silent(node):
+        if state.is_silent(node):
             continue
-        for health in _health.decode(node.upkeep):
-            if health.is_late:
+        for health in services_of(node):
+            if health.is_late and health.behind_seconds is None and health.name not in known:
                 ago = "never" if health.seconds_ago is None else f"{health.seconds_ago:.0f} s ago"
                 why = "" if health.error is None else f" ({health.error})"
                 found.append(

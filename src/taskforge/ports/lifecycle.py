@@ -17,3 +17,7 @@ class Lifecycle(Protocol):
 class StoreLifecycle(Lifecycle, Protocol):
     # Whether the database lets this connection past every wall that it keeps between projects.
     async def is_superuser(self) -> bool: ...
+
+    # It was set back to an earlier time: leases, fences and terms that were handed out since then
+    # are over.
+    async def mark_restored(self) -> None: ...

@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from taskforge.domain.claim import Lapsed
+from taskforge.domain.finding import PartitionUpkeep
 from taskforge.domain.query import Pruned
 
 
@@ -18,5 +19,8 @@ class Maintenance(Protocol):
     # Deadlines, start-by times, jobs that everyone skipped, deleted queues.
     async def expire(self, limit: int) -> int: ...
     async def fold(self, limit: int) -> int: ...  # deltas into rollups
-    # Old history, keys, events; partitions ahead.
+    # Old history, keys, events, rollups.
     async def prune(self, retention_days: float, limit: int) -> Pruned: ...
+    # The leader's part, under its term (None: whoever asks): partitions ahead of time, and whole
+    # days that are over dropped, one at a call. Nothing on SQLite.
+    async def keep_partitions(self, retention_days: float, term: int | None) -> PartitionUpkeep: ...

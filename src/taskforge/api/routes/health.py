@@ -20,7 +20,7 @@ class Ready(msgspec.Struct, frozen=True):
     version: str
     now: Time  # by the store's clock
     late: list[str]
-    """Services of this process that should have run by now, such as pruning"""
+    """Services that should have run by now, and what holds up the upkeep of the store"""
 
 
 @get("/healthz", permission=PUBLIC, tags=["Health"])

@@ -10,6 +10,7 @@ from taskforge.cli.ui.screen import console, styled
 from taskforge.cli.ui.terminal import emit, table
 from taskforge.domain.durations import span
 from taskforge.domain.node import ClusterState
+from taskforge.operations.cluster import services_of
 from taskforge.sdk.events import follow
 from taskforge.wiring import read_cluster
 
@@ -72,9 +73,9 @@ def _show(state: ClusterState) -> None:
         out.print("no node is there; start one with `taskforge server`", style="yellow")
         return
     rows = table(
-        *("node", "roles", "state", "heard", "up", "version", "address"),
+        *("node", "roles", "state", "heard", "up", "version", "address", "late"),
         right=("heard", "up"),
-        flexible=("address",),
+        flexible=("address", "late"),
         spare=("version", "up"),
     )
     for node in state.nodes:
@@ -87,6 +88,7 @@ def _show(state: ClusterState) -> None:
             span(max(0.0, (state.now - node.joined_at).total_seconds())),
             node.version,
             node.address,
+            ", ".join(one.name for one in services_of(node) if one.is_late) or "nothing",
         )
     out.print(rows)
     leader = state.leader

@@ -21,6 +21,7 @@ from taskforge.storage.postgres import migrator
 from taskforge.storage.postgres.connection_pool import Borrowed, Connection, ConnectionPool
 from taskforge.storage.postgres.hosts import Hosts
 from taskforge.storage.postgres.refusals import COMMAND_SECONDS, Disturbed, away, not_opened
+from taskforge.storage.postgres.restores import Restores
 from taskforge.storage.postgres.wall import Wall
 from taskforge.storage.statements import statement
 
@@ -81,6 +82,7 @@ class PostgresConnections:
         self._offset = 0  # milliseconds by which the store's clock is ahead of ours
         self._texts: dict[str, str] = {}
         self.mint = IdMint(self.milliseconds)
+        self.restores = Restores(schema, self.sql, self.bound_now)
 
     # --- Life ---
 
@@ -104,6 +106,7 @@ class PostgresConnections:
                 max_inactive_connection_lifetime=600,
                 server_settings=None if self.poll_only else SESSION,
                 reset=_as_it_is,
+                init=self.restores.greet,
                 command_timeout=COMMAND_SECONDS,
             )
         self._pool = ConnectionPool(pool, self._renewed)
@@ -113,6 +116,7 @@ class PostgresConnections:
                 if migrate:
                     await migrator.migrate(connection, self.schema)
                 await migrator.check(connection, self.schema)
+                await self.restores.look(connection, migrate=migrate)
                 if self._wall is not None and not await self._wall.stands(connection):
                     self._wall = None
             await self.now()

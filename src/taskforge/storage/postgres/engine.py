@@ -13,7 +13,7 @@ from taskforge.domain.claim import Claim, Lapsed
 from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.execution import Beat, Execution
 from taskforge.domain.explanation import Explanation
-from taskforge.domain.finding import Finding
+from taskforge.domain.finding import Finding, PartitionUpkeep, UpkeepState
 from taskforge.domain.firing import Fired, Firing
 from taskforge.domain.job import Claimed, Inserted, NewJob, Refused, StoredJob
 from taskforge.domain.job_page import Counted, JobPage
@@ -130,6 +130,10 @@ class PostgresEngine:
         await self._signals.stop()
         await self._stats.close()
         await self.connections.close()
+
+    async def mark_restored(self) -> None:
+        async with self.connections.connection() as connection:
+            await self.connections.restores.adopt(connection)
 
     async def now(self) -> datetime:
         return await self.connections.now()
@@ -292,6 +296,12 @@ class PostgresEngine:
 
     async def prune(self, retention_days: float, limit: int) -> Pruned:
         return await self._pruning.prune(retention_days, limit)
+
+    async def keep_partitions(self, retention_days: float, term: int | None) -> PartitionUpkeep:
+        return await self._pruning.keep_partitions(retention_days, term)
+
+    async def behind(self) -> UpkeepState:
+        return await self._examination.behind()
 
     async def examine(self) -> list[Finding]:
         return await self._examination.examine()

@@ -8,10 +8,19 @@ from typing import Any
 import asyncpg
 
 from taskforge.domain.errors import StoreUnavailable
-from taskforge.domain.finding import Finding, fault, fine, warning
+from taskforge.domain.finding import (
+    PARTITIONS,
+    Finding,
+    Severity,
+    UpkeepState,
+    fault,
+    fine,
+    warning,
+)
 from taskforge.storage.postgres.connections import PostgresConnections
 
 OLD_SECONDS = 600.0
+MOST_BEHIND = 10_000_000  # transactions
 MOST_DEAD_SHARE, LEAST_DEAD = 0.5, 100_000
 MOST_USED = 0.9  # of the server's connections
 LISTEN_SECONDS = 2.0
@@ -34,6 +43,15 @@ class PostgresExamination:
             *await self._bloat(),
             *await self._indexes(),
         ]
+
+    async def behind(self) -> UpkeepState:
+        found = [await self._snapshot(), await self._replication(), await self._partitions()]
+        async with self._connections.connection() as connection:
+            [row] = await connection.fetch(
+                self._connections.sql("behind"), self._connections.bound_now()
+            )
+        seconds = {name: max(0.0, value or 0.0) for name, value in row.items()}
+        return UpkeepState(seconds, tuple(one for one in found if one.level is not Severity.FINE))
 
     async def _value(self, name: str, *values: Any) -> Any:
         async with self._connections.connection() as connection:
@@ -82,33 +100,34 @@ class PostgresExamination:
         return fine("connections", text)
 
     async def _snapshot(self) -> Finding:
-        age, pid = await self._row("examine_snapshot")
+        age, what, end = await self._row("examine_snapshot")
         if age is None or age < timedelta(seconds=OLD_SECONDS):
             return fine("oldest snapshot", "no transaction holds up vacuum")
         return warning(
             "oldest snapshot",
-            f"a transaction of backend {pid} is {age} old: vacuum cannot clean behind it",
-            f"end it: select pg_terminate_backend({pid})",
+            f"{what} is {age} old: vacuum cannot clean behind it",
+            f"end it: {end}",
         )
 
     async def _replication(self) -> Finding:
-        names = await self._value("examine_replication")
+        names = await self._value("examine_replication", MOST_BEHIND)
         if not names:
             return fine("replication slots", "none holds up vacuum")
         return warning(
             "replication slots",
-            f"nobody reads {', '.join(names)}: they keep the log and hold up vacuum",
+            f"nobody reads {', '.join(names)}, or far behind: they keep the log and hold up vacuum",
             "bring the reader back, or drop them with pg_drop_replication_slot",
         )
 
     async def _partitions(self) -> Finding:
-        found = await self._value("examine_partitions")
-        if found:
-            return fine("partitions", "today's and tomorrow's are there")
+        missing = await self._value("examine_partitions", self._connections.bound_now())
+        if not missing:
+            return fine(PARTITIONS, "today's and tomorrow's are there")
         return warning(
-            "partitions",
-            "tomorrow's are missing; jobs would go to the partition for all else",
-            "let one process run as a user who may create tables",
+            PARTITIONS,
+            f"of {', '.join(missing)} there is none; jobs go to the partition for all else",
+            "let one process run as a user who may create tables; a day whose first jobs came "
+            "before its partition stays so",
         )
 
     async def _bloat(self) -> list[Finding]:

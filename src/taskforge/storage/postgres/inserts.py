@@ -115,11 +115,12 @@ class PostgresInserts:
         return await self._insert_within(connection, identified, again=False)
 
     async def insert_wanted_within(
-        self, connection: Any, wanted: Sequence[tuple[int, NewJob]]
+        self, connection: Any, wanted: Sequence[tuple[int, NewJob]], lanes: set[Lane]
     ) -> list[Answer]:
-        """The same for jobs of several projects, in a transaction of our own."""
+        """The same for jobs of several projects, in a transaction of our own. `lanes` gets those
+        that the jobs came to."""
         identified = [(project, job, job.id or self._connections.mint()) for project, job in wanted]
-        return await self._insert_within(connection, identified, again=False)
+        return await self._insert_within(connection, identified, again=False, lanes=lanes)
 
     async def insert_as_one(self, project: int, jobs: Sequence[NewJob]) -> list[Answer]:
         """More than a statement takes, all or nothing: one entry in the audit log tells of all of

@@ -12,6 +12,7 @@ from uuid import UUID
 import asyncpg
 
 from taskforge.domain.ids import first_id_at
+from taskforge.domain.term import Deposed
 from taskforge.storage.postgres.connection_pool import Connection
 from taskforge.storage.postgres.connections import PostgresConnections
 from taskforge.storage.statements import put_in
@@ -23,11 +24,13 @@ KEPT_FOR = timedelta(hours=1)
 _LOCK = 0x7A5F0B6F
 
 
-async def make_ahead(connections: PostgresConnections, now: datetime) -> list[str]:
-    """Make the partitions of today and the next days that are missing. A day whose first jobs
-    already lie in the default partition is left there: it cannot be split off without moving
-    them."""
-    made = []
+async def make_ahead(
+    connections: PostgresConnections, now: datetime, term: int | None = None
+) -> list[str]:
+    """Make the partitions of today and the next days that are missing, and return the days that
+    could not be made. A day whose first jobs already lie in the default partition is left there: it
+    cannot be split off without moving them."""
+    missing = []
     async with connections.transaction(telling=False) as connection:
         if not await connection.fetchval(connections.sql("try_lock_partitions"), _LOCK):
             return []  # another process is at it
@@ -44,9 +47,16 @@ async def make_ahead(connections: PostgresConnections, now: datetime) -> list[st
                 async with connection.transaction():
                     await connection.execute(put_in(text, DAY=f"{day:%Y%m%d}", LOW=low, HIGH=high))
             except asyncpg.CheckViolationError:
-                continue
-            made.append(f"{day:%Y%m%d}")
-    return made
+                missing.append(f"{day:%Y-%m-%d}")
+        await _hold(connections, connection, term)
+    return missing
+
+
+async def _hold(connections: PostgresConnections, connection: Connection, term: int | None) -> None:
+    """The last step before the commit, not the first: the row would stay locked for as long as the
+    rest takes, and no leader could renew its lease."""
+    if term is not None and not await connection.fetch(connections.sql("hold_term"), term):
+        raise Deposed(term)
 
 
 async def _days(connections: PostgresConnections, connection: Connection) -> set[str]:
@@ -55,7 +65,11 @@ async def _days(connections: PostgresConnections, connection: Connection) -> set
 
 
 async def drop_old(
-    connections: PostgresConnections, now: datetime, cutoff: datetime, kept: dict[str, datetime]
+    connections: PostgresConnections,
+    now: datetime,
+    cutoff: datetime,
+    kept: dict[str, datetime],
+    term: int | None = None,
 ) -> int:
     """Drop the oldest partition that ends before the cutoff; returns how many jobs went with it.
     One with many survivors stays, for nobody can read or write any history while they are moved:
@@ -76,11 +90,11 @@ async def drop_old(
             await connection.execute(connections.sql("lock_partitions"))
             # Again, now that none can be retried any more; what this reads was read just before.
             survivors = await _survivors(connections, connection, day, cutoff)
-            return (
-                await _drop(connections, connection, day, cutoff, survivors)
-                if len(survivors) <= MOST_SURVIVORS
-                else 0
-            )
+            if len(survivors) > MOST_SURVIVORS:
+                return 0
+            count = await _drop(connections, connection, day, cutoff, survivors)
+            await _hold(connections, connection, term)
+            return count
     return 0
 
 

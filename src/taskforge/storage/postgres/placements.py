@@ -6,7 +6,7 @@ from uuid import UUID
 
 from taskforge.domain.changes import Place
 from taskforge.domain.errors import Conflict
-from taskforge.domain.ids import epoch_of, fence_of
+from taskforge.domain.ids import RAISED_BY_RESTORE, fence_of, is_first
 from taskforge.domain.job import JobStatus
 from taskforge.storage.postgres import codec
 from taskforge.storage.postgres.connection_pool import Connection
@@ -84,7 +84,8 @@ class Placements:
         if final:
             jobs = [job.facts["id"] for job in final]
             epochs = [job.place["epoch"] for job in final]
-            for job, epoch in await self._fetch("last_epochs", jobs, epochs):
+            last = await self._fetch("last_epochs", jobs, epochs, RAISED_BY_RESTORE)
+            for job, epoch in last:
                 fences[job] = fence_of(job, epoch + 1)
             queues = [job.facts["queue"] for job in final]
             await self._fetch("leave_finished", jobs, queues)
@@ -127,7 +128,7 @@ class Placements:
             codec.seconds(move.at),
             place.get("turn") if keeps_time else None,
             # A start-by time counts until the first start.
-            times["until"] if epoch_of(fence) == 1 else times["deadline"],
+            times["until"] if is_first(fence) else times["deadline"],
             keeps and one.job.standing.status is JobStatus.SCHEDULED,
         )
 

@@ -1,9 +1,12 @@
-"""Prunes what retention has passed over: whole days where that can be done, else job by job."""
+"""Prunes what retention has passed over: job by job in every process, whole days by the leader."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from taskforge.domain.errors import StoreUnavailable
+import asyncpg
+
+from taskforge.domain.finding import PartitionUpkeep
 from taskforge.domain.ids import first_id_at
 from taskforge.domain.query import Pruned
 from taskforge.domain.queue import longest_retention
@@ -24,19 +27,14 @@ class PostgresPruning:
         now = await self._connections.now()
         own = await self._connections.fetch("retentions")
         keeps = {row["number"]: timedelta(days=row["days"] or retention_days) for row in own}
-        longest = timedelta(days=longest_retention((row["days"] for row in own), retention_days))
-        try:
-            await partitions.make_ahead(self._connections, now)
-            count = await partitions.drop_old(self._connections, now, now - longest, self._kept)
-        except StoreUnavailable:
-            count = 0  # a lock that was not to be had; the next slice tries again
-        more = count > 0
+        longest = _longest(own, retention_days)
+        count = 0
         old: dict[int, list[UUID]] = {}
-        if keeps and count < limit:
+        if keeps:
             cutoffs = [now - keep for keep in keeps.values()]
             below = [first_id_at(cutoff) for cutoff in cutoffs]
             for row in await self._connections.fetch(
-                "prunable", list(keeps), below, cutoffs, limit - count
+                "prunable", list(keeps), below, cutoffs, limit
             ):
                 old.setdefault(row["queue"], []).append(row["job"])
         for number, jobs in old.items():
@@ -62,4 +60,22 @@ class PostgresPruning:
                     now - min(keeps.values()),
                 )
         await self._rollups.prune(now, limit)
-        return Pruned(count, more or count >= limit)
+        return Pruned(count, count >= limit)
+
+    async def keep_partitions(self, retention_days: float, term: int | None) -> PartitionUpkeep:
+        now = await self._connections.now()
+        own = await self._connections.fetch("retentions")
+        cutoff = now - _longest(own, retention_days)
+        missing = await partitions.make_ahead(self._connections, now, term)
+        jobs = await partitions.drop_old(self._connections, now, cutoff, self._kept, term)
+        if jobs:
+            shortest = min((row["days"] or retention_days for row in own), default=retention_days)
+            async with self._connections.connection() as connection:
+                await connection.execute(
+                    self._connections.sql("raise_pruned_before"), now - timedelta(days=shortest)
+                )
+        return PartitionUpkeep(jobs, tuple(missing))
+
+
+def _longest(own: Sequence[asyncpg.Record], retention_days: float) -> timedelta:
+    return timedelta(days=longest_retention((row["days"] for row in own), retention_days))

@@ -15,7 +15,7 @@ from taskforge.domain.changes import Changed, JobChange
 from taskforge.domain.claim import Claim, Lapsed
 from taskforge.domain.execution import Beat, Execution
 from taskforge.domain.explanation import Explanation
-from taskforge.domain.finding import Finding
+from taskforge.domain.finding import Finding, PartitionUpkeep, UpkeepState
 from taskforge.domain.firing import Fired, Firing
 from taskforge.domain.job import Claimed, Inserted, NewJob, Refused, StoredJob
 from taskforge.domain.job_page import Counted, JobPage
@@ -38,11 +38,11 @@ from taskforge.storage.sqlite import (
     queues,
     reads,
     records,
+    restores,
     stats,
     upkeep,
     workers,
 )
-from taskforge.storage.sqlite.assignments import list_assignments
 from taskforge.storage.sqlite.beats import write_beats, write_lines
 from taskforge.storage.sqlite.finishes import finish_claims
 from taskforge.storage.sqlite.offers import Offers
@@ -97,8 +97,7 @@ class SqliteEngine:
     # --- Life ---
 
     async def open(self, *, migrate: bool = True) -> None:
-        prepare = partial(self._prepare, migrate=migrate)
-        await asyncio.get_running_loop().run_in_executor(None, prepare)
+        await asyncio.to_thread(self._prepare, migrate=migrate)
         self._writer.start(identity(str(self._path)))
         self._readers.start()
         atexit.register(self._exit)
@@ -114,18 +113,19 @@ class SqliteEngine:
         # Away from the event loop: the last group may be waiting for another process, and its
         # callers for this loop.
         await self._stats.close()
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, self._writer.stop)
+        await asyncio.to_thread(self._writer.stop)
         self._signals.stop()  # after the last commit, which still tells the others
-        await loop.run_in_executor(None, self._readers.stop)
+        await asyncio.to_thread(self._readers.stop)
         atexit.unregister(self._exit)
 
     def _exit(self) -> None:
-        """The interpreter ends without a `close`: what is queued is still written, and nothing is
-        left open."""
+        """Without a `close`, what is queued is still written, and nothing is left open."""
         self._writer.stop()
         self._signals.stop()
         self._readers.stop()
+
+    async def mark_restored(self) -> None:
+        await asyncio.to_thread(restores.adopt, self._path, self._stamp.steady())
 
     async def is_superuser(self) -> bool:
         return False  # a file has no roles
@@ -248,7 +248,7 @@ class SqliteEngine:
         )
 
     async def assignments(self, projects: Sequence[int]) -> list[Assignment]:
-        return await self._readers.read(lambda seen: list_assignments(seen, projects))
+        return await self._readers.read(lambda seen: assignments.list_assignments(seen, projects))
 
     # --- Steering jobs ---
 
@@ -280,9 +280,8 @@ class SqliteEngine:
     async def active_executions(
         self, projects: Sequence[int], *, timed_out: bool, limit: int
     ) -> list[Execution]:
-        return await self._readers.read(
-            partial(reads.active_executions, projects=projects, timed_out=timed_out, limit=limit)
-        )
+        wanted = partial(reads.active_executions, timed_out=timed_out, limit=limit)
+        return await self._readers.read(lambda seen: wanted(seen, projects))
 
     async def logs(
         self,
@@ -324,6 +323,12 @@ class SqliteEngine:
 
     async def prune(self, retention_days: float, limit: int) -> Pruned:
         return await self._upkeep.prune(retention_days, limit)
+
+    async def keep_partitions(self, *_: Any, **__: Any) -> PartitionUpkeep:
+        return PartitionUpkeep()  # a file has none
+
+    async def behind(self) -> UpkeepState:
+        return await self._readers.read(upkeep.behind)
 
     async def examine(self) -> list[Finding]:
         return await self._readers.search(lambda seen: examination.examine(seen, self._path))

@@ -24,7 +24,7 @@ from taskforge.domain.changes import (
     plan,
 )
 from taskforge.domain.errors import Conflict, Gone, NotFound, TaskForgeError
-from taskforge.domain.ids import created_at, fence_of, uuid_from_bytes
+from taskforge.domain.ids import RAISED_BY_RESTORE, created_at, fence_of, is_first, uuid_from_bytes
 from taskforge.domain.job import JobStatus, Refused
 from taskforge.storage.sqlite import codec
 from taskforge.storage.sqlite.bookkeeping import Bookkeeping, enter
@@ -145,7 +145,7 @@ def _place(transaction: Transaction, row: Any, standing: Standing, move: Place) 
     now = transaction.now
     deadline, expires = _rewrite(transaction, row, standing, move, queue.number)
     # A start-by time counts until the first start.
-    until = codec.earlier(deadline, expires) if codec.epoch(fence) == 1 else deadline
+    until = codec.earlier(deadline, expires) if is_first(uuid_from_bytes(fence)) else deadline
     due: int | None = codec.at(move.at, now)
     turn: int = now
     waits = due is not None and due > now
@@ -239,7 +239,9 @@ def _leave_finished(transaction: Transaction, row: Any) -> bytes:
     """Copy the last execution to history and return the fence of the next claim."""
     identifier, at = row["id"], (row["queue"], row["id"])
     transaction.execute(sql("keep_last_execution"), at)
-    last: int = transaction.execute(sql("last_epoch"), (identifier,)).fetchone()[0]
+    last: int = transaction.execute(sql("last_epoch"), (identifier, RAISED_BY_RESTORE)).fetchone()[
+        0
+    ]
     transaction.execute(sql("leave_finished"), at)
     books = Bookkeeping(transaction)
     books.removed(row["queue"], row["status"])

@@ -23,7 +23,7 @@ def migrate(connection: sqlite3.Connection, now: int) -> list[str]:
             connection.execute(sql("make_migrations"))
         for migration in migrations(PACKAGE):
             if migration.number > done:
-                for statement in _statements(migration.sql):
+                for statement in split_statements(migration.sql):
                     connection.execute(statement)
                 row = (migration.number, migration.name, now)
                 connection.execute(sql("add_migration"), row)
@@ -55,7 +55,7 @@ def _version(connection: sqlite3.Connection) -> int:
     return found
 
 
-def _statements(text: str) -> Iterator[str]:
+def split_statements(text: str) -> Iterator[str]:
     """One statement at a time: `executescript` would commit the transaction it is called in."""
     pending = ""
     for line in text.splitlines(keepends=True):

@@ -4,6 +4,7 @@ from functools import partial
 
 from taskforge.domain.changes import SKIPPED_BY_ALL, End, ExpireJob, Standing, plan
 from taskforge.domain.claim import Lapsed
+from taskforge.domain.finding import UpkeepState
 from taskforge.domain.ids import uuid_from_bytes
 from taskforge.domain.job import JobStatus
 from taskforge.domain.outcome import (
@@ -273,3 +274,12 @@ def fold(transaction: Transaction, limit: int) -> int:
         transaction.execute(sql("fold_tallies"), (last,))
         transaction.execute(sql("remove_tally_deltas"), (last,))
     return folded + int(tallies)
+
+
+def behind(snapshot: ReadSnapshot) -> UpkeepState:
+    """As behind.sql of PostgreSQL says."""
+    [row] = snapshot.execute(sql("behind"), (snapshot.now, snapshot.steady)).fetchall()
+    names = ("staging", "rescue", "expiry", "folding", "scheduler")
+    return UpkeepState(
+        {name: max(0.0, (value or 0) / 1e6) for name, value in zip(names, row, strict=True)}
+    )

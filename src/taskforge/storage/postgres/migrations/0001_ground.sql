@@ -28,7 +28,10 @@ create table taskforge.horizons (
     pruned_before timestamptz, -- ids older than this may have been pruned
     pruned_xact bigint not null default 0, -- with pruned_event the last event that is no longer kept
     pruned_event bigint not null default 0,
-    arrivals_until timestamptz -- jobs that arrived are counted up to here
+    arrivals_until timestamptz, -- jobs that arrived are counted up to here
+    store text, -- the cluster, database and schema that it was last opened in; another one: it was restored from a backup
+    restores int not null default 0,
+    added_to_xact bigint not null default 0 -- to the numbers of a new cluster's transactions, which begin anew, so that they go on from here
 );
 insert into taskforge.horizons default values;
 

@@ -48,6 +48,7 @@ create table taskforge.schedules (
     unique (project, name)
 ) with (fillfactor = 70);
 create index schedules_due on taskforge.schedules (due_at, project) where due_at is not null;
+create index schedules_listed on taskforge.schedules (project, number);
 
 -- What each slot did, once for each. The key is what a slot can be fired by only once.
 create table taskforge.slots (

@@ -4,6 +4,7 @@
 select xact, number, at, organization, organization_number, project, actor, action, target, before,
     after, origin, request
 from taskforge.audit
-where (xact, number) > ($1, $2) and xact < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+where (xact, number) > ($1, $2) and xact < (
+    select added_to_xact + pg_snapshot_xmin(pg_current_snapshot())::text::bigint from taskforge.horizons)
 order by xact, number
 limit $3

@@ -28,7 +28,8 @@ create table horizons (
     one integer primary key default 1 check (one = 1),
     pruned_before integer, -- ids older than this may have been pruned
     pruned_event integer not null default 0, -- the last event that is no longer kept
-    arrivals_until integer -- jobs that arrived are counted up to here
+    arrivals_until integer, -- jobs that arrived are counted up to here
+    restores integer not null default 0 -- from backups
 ) strict;
 insert into horizons default values;
 

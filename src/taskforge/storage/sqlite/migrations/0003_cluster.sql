@@ -48,6 +48,7 @@ create table schedules (
     unique (project, name)
 ) strict;
 create index schedules_due on schedules (due_at, project) where due_at is not null;
+create index schedules_listed on schedules (project, number);
 
 -- What each slot did, once for each. The key is what a slot can be fired by only once.
 create table slots (

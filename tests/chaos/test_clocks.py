@@ -1,0 +1,82 @@
+"""T4: workers whose clocks are wrong. Leases and timeouts go by the store's clock, so nobody is
+rescued early, and nobody outlives its lease."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from taskforge.domain.job import JobStatus
+from tests.chaos.fleet import Figure, Fleet, beside, bound
+from tests.chaos.history import jobs
+
+pytestmark = pytest.mark.rotates
+
+OFF = 600.0
+SKEW = """
+import os, time
+_ahead = float(os.environ.get("CHAOS_SKEW", "0"))
+_time, _time_ns = time.time, time.time_ns
+time.time = lambda: _time() + _ahead
+time.time_ns = lambda: _time_ns() + int(_ahead * 1e9)
+"""
+TWIN = """
+from datetime import UTC, datetime
+from taskforge.storage.postgres.connections import PostgresConnections
+PostgresConnections.bound_now = lambda self: datetime.fromtimestamp(time.time(), UTC)
+"""
+SHORT = 6.0
+DURATIONS = (0.01, 0.5, 2.5, 0.02, 0.1)  # the longest are longer than a lease
+OFF_STORE = pytest.mark.parametrize("store", ["postgres", "http"], indirect=True)
+
+
+async def _t4(fleet: Fleet, offs: tuple[float, ...], seconds: float, figure: Figure) -> list[str]:
+    """Jobs that were tried again, with why: none of them had to be."""
+    for off in offs:
+        fleet.start(slots=10, within=("env", f"CHAOS_SKEW={off}"))
+    await fleet.ready()
+    async with beside(fleet.load(40, DURATIONS)):
+        await asyncio.sleep(seconds)
+    done = await fleet.drained()
+    held = await jobs(await fleet.forge.engine(), fleet.acknowledged)
+    early = [
+        f"{job.id} {job.reason} after {job.epoch} claims"
+        for job in held
+        if job.epoch != 1 or job.status is not JobStatus.SUCCEEDED or job.crash_count
+    ]
+    n = len(fleet.acknowledged)
+    figure(
+        f"T4 {fleet.label}: clocks of workers off by {', '.join(f'{off:+g} s' for off in offs)}: "
+        f"rescued early {f'{len(early)} of {n:,}' if early else bound(n)}"
+    )
+    assert early or done
+    return early
+
+
+@OFF_STORE
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("off", [OFF, -OFF])
+async def test_t4_nobody_is_rescued_early(
+    tmp_path: Path, store: dict[str, str], off: float, figure: Figure
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(SKEW)
+    async with Fleet(tmp_path, lease=2.0, **store) as fleet:
+        assert await _t4(fleet, (off, 0.0), SHORT, figure) == []
+
+
+@pytest.mark.long
+@OFF_STORE
+async def test_t4_for_an_hour(tmp_path: Path, store: dict[str, str], figure: Figure) -> None:
+    (tmp_path / "sitecustomize.py").write_text(SKEW)
+    async with Fleet(tmp_path, lease=2.0, **store) as fleet:
+        assert await _t4(fleet, (OFF, -OFF, 0.0), 3_600, figure) == []
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("store", ["postgres"], indirect=True)
+async def test_t4_catches_a_twin_that_goes_by_its_own_clock(
+    tmp_path: Path, store: dict[str, str], figure: Figure
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(SKEW + TWIN)
+    async with Fleet(tmp_path, lease=2.0, **store) as fleet:
+        assert await _t4(fleet, (OFF, 0.0), 3.0, figure)
