@@ -1,3 +1,3 @@
-from tests.engine.conftest import clock, engine, other, store, world
+from tests.engine.conftest import clock, engine, other, schemas, store, world
 
-__all__ = ["clock", "engine", "other", "store", "world"]
+__all__ = ["clock", "engine", "other", "schemas", "store", "world"]

@@ -11,7 +11,8 @@ from taskforge.storage.statements import SHARED, statement, statements_of
 from tests.support.stores import PostgresStore, SqliteStore, Store
 
 ENGINES = [f"{SHARED}.{engine}" for engine in ("postgres", "sqlite")]
-OWN = {"audit_entries_to_seal", "hold_term", "known_keys"}  # those that each engine has
+# Those that each engine has.
+OWN = {"audit_entries_to_seal", "hold_term", "known_keys", "renew_term"}
 
 
 def names() -> list[str]:

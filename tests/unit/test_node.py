@@ -125,6 +125,7 @@ async def test_a_node_names_the_services_of_a_store_and_of_a_server(tmp_path: Pa
         "noting the use of keys",
         "forgetting workers that ended",
         "pruning the audit log",
+        "watching the store",
         "membership",
         "leader",
         "watching what is late",
