@@ -3,6 +3,8 @@ hardly wait."""
 
 import asyncio
 import multiprocessing
+import os
+import statistics
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -16,6 +18,7 @@ from tests.support.target import JOB, MIB, Target, growth_of, serve_alone
 
 LARGE = 250_000
 COUNT = 240
+MB = 10**6
 
 
 @pytest.fixture
@@ -59,12 +62,12 @@ def p99(waits: list[float]) -> float:
     return sorted(waits)[int(len(waits) * 0.99)] * 1e3
 
 
-async def fill(client: httpx.AsyncClient) -> None:
+async def fill(client: httpx.AsyncClient, count: int = COUNT) -> None:
     settings = {"payload_limit_bytes": 8 * MIB}
     made = await client.post("/api/v1/queues", json={"name": "large", "settings": settings})
     assert made.status_code == 201, made.text
     job = {"queue": "large", "job_type": "send", "payload": "x" * LARGE}
-    for _ in range(COUNT // 30):
+    for _ in range(count // 30):
         assert (await client.post("/api/v1/jobs/bulk", json=[job] * 30)).json()["errors"] == []
 
 
@@ -100,13 +103,27 @@ async def test_a_listing_is_bounded_in_bytes_and_stops_nobody(
     )
 
 
+def write_once(path: Path, body: bytes) -> float:
+    """How many ms it takes to keep so many bytes: the median of five."""
+    took = []
+    for _ in range(5):
+        begun = time.monotonic()
+        with path.open("wb") as file:
+            file.write(body)
+            os.fsync(file.fileno())
+        took.append(time.monotonic() - begun)
+    return statistics.median(took) * 1e3
+
+
+# The second has a text that looks like a number which no reader can hold.
+@pytest.mark.parametrize("start", [b"[", b'["1e999",'], ids=["plain", "suspect"])
 async def test_a_change_takes_a_few_times_its_body(
-    target: Target, figure: Callable[[str], None]
+    target: Target, figure: Callable[[str], None], tmp_path: Path, start: bytes
 ) -> None:
-    body = b'{"payload":[' + b"{}," * (7 * MIB // 3) + b"{}]}"
+    body = b'{"payload":' + start + b"{}," * (7 * MIB // 3) + b"{}]}"
     headers = {"content-type": "application/json"}
     async with target.client() as client:
-        await fill(client)
+        await fill(client, 30)
         page = (await client.get("/api/v1/jobs?queue=large&limit=8")).json()
         paths = [f"/api/v1/jobs/{one['id']}" for one in page["items"]]
         async with bystander(target) as quiet:
@@ -114,18 +131,24 @@ async def test_a_change_takes_a_few_times_its_body(
         async with growth_of(target) as single:
             answer = await client.patch(paths[0], content=body, headers=headers)
             assert answer.status_code == 200, answer.text[:500]
-        assert single.most < 10 * len(body) + 20 * MIB, f"{single.most / MIB:.0f} MiB"
+        assert single.most < 3 * len(body) + 20 * MB, f"{single.most / MIB:.0f} MiB"
+        statuses: set[int] = set()
         async with bystander(target) as waits, growth_of(target) as growth:
-            changes = (client.patch(path, content=body, headers=headers) for path in paths)
-            statuses = [one.status_code for one in await asyncio.gather(*changes)]
-    assert set(statuses) <= {200, 503}
-    assert growth.most < 8 * 10 * len(body) + 20 * MIB, f"{growth.most / MIB:.0f} MiB"
+            for _ in range(3):
+                changes = (client.patch(path, content=body, headers=headers) for path in paths)
+                statuses |= {one.status_code for one in await asyncio.gather(*changes)}
+    assert statuses == {200}
+    # those that wait for their turn take their bytes, and one is worked on
+    assert growth.most < (8 + 3) * len(body) + 20 * MB, f"{growth.most / MIB:.0f} MiB"
     figure(
         f"F3 {target.address}: PATCH of {len(body) / MIB:.1f} MiB: memory "
         f"+{single.most / MIB:.0f} MiB, 8 at once +{growth.most / MIB:.0f} MiB; "
         f"a bystander's p99 {p99(quiet):.0f} ms before (n={len(quiet)}), "
         f"{p99(waits):.0f} ms meanwhile (n={len(waits)})"
     )
+    # nobody can write while the store writes such a body
+    least = await asyncio.to_thread(write_once, tmp_path / "written", body)
+    assert p99(waits) <= 3 * (p99(quiet) + least), f"{p99(waits):.0f} ms, writing {least:.0f} ms"
 
 
 @pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)

@@ -27,7 +27,9 @@ from taskforge.domain.job_page import Counted, JobPage
 from taskforge.domain.log import Level, Line
 from taskforge.domain.query import (
     MOST_IDS,
+    WHOLE,
     JobFilter,
+    JobPart,
     Page,
     QueueStats,
     WorkerTotals,
@@ -131,7 +133,9 @@ class RemoteEngine:
 
         return await _side_by_side(one, jobs)
 
-    async def get(self, projects: Sequence[int], jobs: Sequence[UUID]) -> list[StoredJob]:
+    async def get(
+        self, projects: Sequence[int], jobs: Sequence[UUID], parts: frozenset[JobPart] = WHOLE
+    ) -> list[StoredJob]:
         wanted = list(dict.fromkeys(jobs))
         if len(wanted) == 1:
             with contextlib.suppress(NotFound):

@@ -53,9 +53,10 @@ class StoredBody(NewJobBody, forbid_unknown_fields=True, frozen=True):
     payload: msgspec.Raw = msgspec.Raw(NO_PAYLOAD)
 
 
-def job_of(body: StoredBody, key: str | None = None) -> NewJob:
+def job_of(body: StoredBody, key: str | None = None, *, is_examined: bool = False) -> NewJob:
     """Check everything that does not depend on the queue. The payload's bytes are stored as they
-    came. `key` is the idempotency key that came beside the body."""
+    came. `key` is the idempotency key that came beside the body; `is_examined`: the payload was
+    looked at before."""
     if key is not None and body.idempotency_key not in (None, key):
         raise Invalid(
             "idempotency_key", "differs from the Idempotency-Key header", "use one of them"
@@ -77,7 +78,9 @@ def job_of(body: StoredBody, key: str | None = None) -> NewJob:
         fairness_key=body.fairness_key,
         **extras,
     )
-    payload = rules.json_document("payload", bytes(body.payload), most=MAX_PAYLOAD_BYTES)
+    payload = rules.json_document(
+        "payload", bytes(body.payload), most=MAX_PAYLOAD_BYTES, is_examined=is_examined
+    )
     return msgspec.structs.replace(job, payload=payload)
 
 

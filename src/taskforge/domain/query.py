@@ -27,6 +27,7 @@ class JobPart(enum.StrEnum):
 
 
 WHOLE = frozenset(JobPart)
+BRIEF: frozenset[JobPart] = frozenset()
 
 
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):

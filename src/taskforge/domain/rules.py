@@ -3,11 +3,14 @@ and what would be right."""
 
 import math
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
+from taskforge.domain import readable_json
 from taskforge.domain.errors import Invalid, nearest
 from taskforge.domain.visible import has_steering
 
@@ -142,52 +145,36 @@ def without_nul(field: str, document: bytes) -> bytes:
     return document
 
 
-# Numbers that JSON can write and no reader can hold (1e999, a thousand digits). All else that
-# decoders refuse, a scan refuses too.
-_HUGE_NUMBER = re.compile(rb"[eE]\+?\d{3}|\d{300}")
-_scan = msgspec.json.Decoder(msgspec.Raw).decode
-# Decoding is eight times quicker than looking for such numbers (0.3 against 2.7 µs for a job of 110
-# bytes), but makes objects that take a dozen times as much: large documents are scanned.
-_DECODED_AT_MOST = 1 << 20
-
-
-# A search holds the interpreter until it ends: in pieces, other threads get their turn between
-# them.
-_SEARCHED_AT_ONCE, _OVERLAP = 1 << 17, 300
-
-
-def _has_huge_number(document: bytes) -> bool:
-    return any(
-        _HUGE_NUMBER.search(document, start, start + _SEARCHED_AT_ONCE + _OVERLAP) is not None
-        for start in range(0, len(document), _SEARCHED_AT_ONCE)
-    )
-
-
-def check_readable(document: bytes) -> None:
-    """Whether whoever decodes it later can: raises what a decoder raises."""
-    if len(document) <= _DECODED_AT_MOST or _has_huge_number(document):
-        msgspec.json.decode(document)
-    else:
-        document.decode()
-        _scan(document)
-
-
-def json_document(field: str, document: bytes, *, most: int) -> bytes:
-    """JSON that came as bytes and is kept as it came: checked here so that everyone who reads it
-    later can."""
+def json_document(field: str, document: bytes, *, most: int, is_examined: bool = False) -> bytes:
+    """JSON that a decoder passed over as `msgspec.Raw` and that is kept as it came: checked here so
+    that everyone who reads it later can, unless that was done piece by piece (`examining`)."""
     if len(document) > most:
         raise Invalid(
             field, f"takes {len(document):,} bytes as JSON", f"use at most {most:,} bytes"
         )
+    if not is_examined:
+        with readable(field):
+            readable_json.check_scanned(document)
+    return document
+
+
+def examining(field: str, document: msgspec.Raw) -> Iterator[None]:
+    """The same check in pieces of 64 KiB, for who has others to serve in between."""
+    with readable(field):
+        yield from readable_json.examine(memoryview(document))
+
+
+@contextmanager
+def readable(field: str) -> Iterator[None]:
+    """What a decoder says to a document, as this field's mistake."""
     try:
-        check_readable(document)
+        yield
     except RecursionError:
         raise Invalid(field, "is nested too deeply", "use a flatter structure") from None
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise Invalid(
             field, f"is not JSON that everyone can read ({error})", "use valid JSON in UTF-8"
         ) from None
-    return document
 
 
 def _refuse_non_finite(path: str, value: Any) -> None:

@@ -6,6 +6,7 @@ from uuid import UUID
 from taskforge.domain.access import Forbidden, Principal
 from taskforge.domain.errors import Invalid, NotFound, TaskForgeError, nearest
 from taskforge.domain.job import StoredJob
+from taskforge.domain.query import BRIEF, WHOLE, JobPart
 from taskforge.domain.queue import Queue
 from taskforge.domain.schedule import Schedule
 from taskforge.domain.worker import Worker
@@ -13,11 +14,13 @@ from taskforge.operations import schedules
 from taskforge.operations.platform import Platform
 
 
-async def find_job(platform: Platform, principal: Principal, identifier: UUID) -> StoredJob:
-    jobs = await platform.engine.get(principal.projects, [identifier])
+async def find_job(
+    platform: Platform, principal: Principal, identifier: UUID, parts: frozenset[JobPart] = WHOLE
+) -> StoredJob:
+    jobs = await platform.engine.get(principal.projects, [identifier], parts)
     if not jobs:
         others = await platform.tenants.others(principal)
-        elsewhere = bool(await platform.engine.get(others, [identifier]))
+        elsewhere = bool(await platform.engine.get(others, [identifier], BRIEF))
         raise absence(principal, "job", identifier, elsewhere)
     return jobs[0]
 

@@ -11,7 +11,7 @@ from taskforge.domain.explanation import Explanation
 from taskforge.domain.job import Inserted, NewJob, Refused, StoredJob
 from taskforge.domain.job_page import Counted, JobPage
 from taskforge.domain.log import Level, Line
-from taskforge.domain.query import JobFilter, Page
+from taskforge.domain.query import WHOLE, JobFilter, JobPart, Page
 
 
 class Jobs(Protocol):
@@ -23,8 +23,9 @@ class Jobs(Protocol):
         change: JobChange,
         note: Note | None = None,
     ) -> list[Changed | Refused]: ...
-    async def get(self, projects: Sequence[int], jobs: Sequence[UUID]) -> list[StoredJob]: ...
-    # A page may be short; only one without a cursor is the last.
+    async def get(
+        self, projects: Sequence[int], jobs: Sequence[UUID], parts: frozenset[JobPart] = WHOLE
+    ) -> list[StoredJob]: ...
     async def list_jobs(
         self, projects: Sequence[int], wanted: JobFilter, page: Page
     ) -> JobPage: ...

@@ -4,8 +4,9 @@ that the front answers.
 A field that is not known, a value of another type (`"3"` for 3, `"false"` for false) and bytes that
 are no JSON are 422, with a pointer to the field."""
 
+import asyncio
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
@@ -13,11 +14,14 @@ import msgspec
 from litestar import Request
 from litestar.handlers import BaseRouteHandler
 
+from taskforge.domain import rules
 from taskforge.domain.errors import Invalid
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")
 BODY = "body"  # the field that stands for all of it
+# What is larger is not looked through at once: others would wait.
+LARGE_BYTES = 256 * 1024
 _PATH = re.compile(r" - at `(?:key in `)?\$(.*?)`+$")
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(.*)`")
@@ -52,6 +56,31 @@ def each(place: str, given: Iterable[Given], read: Callable[[Given], Made]) -> l
         except Invalid as error:
             raise within(f"{place}[{index}]", error) from None
     return made
+
+
+async def each_in_turn(
+    place: str, given: Sequence[Given], read: Callable[[Given], Made]
+) -> list[Made]:
+    """The same for items that may be large: others have their turn between them."""
+    made = []
+    for index, item in enumerate(given):
+        try:
+            made.append(read(item))
+        except Invalid as error:
+            raise within(f"{place}[{index}]", error) from None
+        await asyncio.sleep(0)
+    return made
+
+
+async def examine_large(field: str, document: msgspec.Raw) -> bool:
+    """Whether the document is so large that it was examined here, piece by piece: by others' turns
+    in between, and not in a thread, which would keep the event loop from the interpreter for 5 ms
+    at a time."""
+    if memoryview(document).nbytes <= LARGE_BYTES:
+        return False
+    for _ in rules.examining(field, document):
+        await asyncio.sleep(0)
+    return True
 
 
 class StrictRequest(Request[Any, Any, Any]):

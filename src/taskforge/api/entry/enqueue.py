@@ -7,10 +7,10 @@ from uuid import UUID
 
 import msgspec
 
-from taskforge.api.entry.bodies import decoded, within
+from taskforge.api.entry.bodies import BODY, decoded, examine_large, within
 from taskforge.api.entry.caller import Caller
 from taskforge.api.entry.problems import Fault, TooLarge, context_of, pointer_of, problem_of
-from taskforge.domain import rules
+from taskforge.domain import readable_json, rules
 from taskforge.domain.alike import Alike
 from taskforge.domain.audit import Note
 from taskforge.domain.errors import Invalid, TaskForgeError
@@ -68,15 +68,18 @@ def decode_one(body: bytes) -> StoredBody:
     return made
 
 
-def decode_many(body: bytes, key: str | None) -> Bodies:
+async def decode_many(body: bytes, key: str | None) -> Bodies:
     """Plain jobs as such when there is nothing else in the call: a third of the work. What is no
     job stands as the mistake that it is, and holds up no other."""
     if key is None:
         try:
-            rules.check_readable(body)
-            return _many_plain.decode(body)
-        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            plain = _many_plain.decode(body)
+            if not await examine_large(BODY, msgspec.Raw(body)):
+                readable_json.check_scanned(body)
+        except (Invalid, msgspec.MsgspecError, UnicodeError, RecursionError):
             pass  # jobs that have more to them, or a mistake that is found again
+        else:
+            return plain
     try:
         return _many.decode(body)
     except msgspec.ValidationError:
@@ -96,7 +99,7 @@ def _decode_part(part: bytes) -> StoredBody | Invalid:
         return error
 
 
-def jobs_from(
+async def jobs_from(
     bodies: Bodies, note: Note, key: str | None
 ) -> tuple[Sequence[NewJob], list[tuple[int, Invalid]]]:
     """The jobs, and what is wrong with those that are none, each with its index."""
@@ -109,7 +112,7 @@ def jobs_from(
             refused.append((index, body))
             continue
         try:
-            jobs.append(job_from(body, note, None if key is None else f"{key}#{index}"))
+            jobs.append(await job_from(body, note, None if key is None else f"{key}#{index}"))
         except Invalid as error:
             refused.append((index, error))
     return jobs, refused
@@ -143,15 +146,16 @@ def _plain_jobs(
     return jobs, refused
 
 
-def job_from(body: StoredBody, note: Note | None, key: str | None = None) -> NewJob:
-    return msgspec.structs.replace(job_of(body, key), note=note)
+async def job_from(body: StoredBody, note: Note | None, key: str | None = None) -> NewJob:
+    is_examined = await examine_large("payload", body.payload)
+    return msgspec.structs.replace(job_of(body, key, is_examined=is_examined), note=note)
 
 
 async def create_one(
     caller: Caller, project: str | None, body: StoredBody, key: str | None
 ) -> JobCreated:
     owner = await caller.project(project)
-    job = job_from(body, caller.note("job.create"), key)
+    job = await job_from(body, caller.note("job.create"), key)
     answer = (await _insert(caller, owner, [job]))[0]
     if isinstance(answer, Refused):
         raise answer.error
@@ -166,7 +170,7 @@ async def create_many(
     if key is not None:
         rules.text("Idempotency-Key", key, most=MOST_BULK_KEY)
     owner = await caller.project(project)
-    jobs, refused = jobs_from(bodies, caller.note("job.create"), key)
+    jobs, refused = await jobs_from(bodies, caller.note("job.create"), key)
     answers = await _insert(caller, owner, jobs)
     for index, error in refused:
         answers.insert(index, Refused(error))

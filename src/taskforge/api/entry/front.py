@@ -129,8 +129,11 @@ class Front:
                 place.release()
             return
 
+        place = BodyPlace(self._room, origin_of(scope))
+
         async def send_marked(message: Message) -> None:
             if message["type"] == "http.response.start":
+                place.end()
                 present = {name for name, _ in message["headers"]}
                 message["headers"] = [
                     *message["headers"],
@@ -141,7 +144,6 @@ class Front:
         # what a route holds until its whole answer is sent, or nobody is there to get it
         with contextlib.ExitStack() as held:
             values["held"] = held
-            place = BodyPlace(self._room, origin_of(scope))
             held.callback(place.release)
             await self._app(scope, PatientBody(receive, place, checked=True), send_marked)
 
@@ -149,7 +151,7 @@ class Front:
         self,
         scope: Any,
         headers: dict[bytes, bytes],
-        receive: Receive,
+        receive: PatientBody,
         send: Send,
         marks: list[tuple[bytes, bytes]],
         route: hot_routes.Quick,
@@ -181,6 +183,7 @@ class Front:
                 marks.append((b"www-authenticate", b"Bearer"))
             await _send(send, problem.status, _encode(problem), MEDIA_TYPE, marks)
             return
+        receive.place.end()
         await _send(send, route.status, answer, "application/json", marks)
 
     async def _caller(self, scope: Any, headers: dict[bytes, bytes]) -> Caller:

@@ -13,7 +13,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.utils import normalize_path
 
 from taskforge.api.entry import enqueue
-from taskforge.api.entry.bodies import decoded, each, within
+from taskforge.api.entry.bodies import LARGE_BYTES, decoded, each, each_in_turn, within
 from taskforge.api.entry.caller import Caller
 from taskforge.api.entry.parameters import ParameterRule, declared
 from taskforge.api.routes import PREFIX
@@ -46,7 +46,7 @@ async def _create_one(
 async def _create_many(
     caller: Caller, project: str | None, body: bytes, key: str | None
 ) -> enqueue.BulkAnswer:
-    return await enqueue.create_many(caller, project, enqueue.decode_many(body, key), key)
+    return await enqueue.create_many(caller, project, await enqueue.decode_many(body, key), key)
 
 
 # --- The worker protocol ---
@@ -126,7 +126,11 @@ async def complete(
     caller: Caller, _project: str | None, body: bytes, _key: str | None
 ) -> worker_protocol.LostAnswer:
     given: worker_protocol.CompleteBody = decoded(_complete, body)
-    reports = each("outcomes", given.outcomes, _report)
+    reports = (
+        await each_in_turn("outcomes", given.outcomes, _report)
+        if len(body) > LARGE_BYTES
+        else each("outcomes", given.outcomes, _report)
+    )
     return worker_protocol.LostAnswer(
         lost=tuple(
             await caller.platform.desk.complete(caller.principal, given.incarnation, reports)

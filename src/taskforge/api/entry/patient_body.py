@@ -23,7 +23,7 @@ class PatientBody:
         """`checked`: what comes must be UTF-8, which the framework's own decoder takes for
         granted."""
         self._receive = receive
-        self._place = place
+        self.place = place
         self._decoder = codecs.getincrementaldecoder("utf-8")() if checked else None
         self._until: float | None = None
         self._whole = False
@@ -43,12 +43,14 @@ class PatientBody:
         if message["type"] == "http.disconnect":
             raise Invalid(BODY, "ended before its time", "send all of it")
         self._whole = not message.get("more_body", False)
-        self._place.add(len(message.get("body", b"")))
+        self.place.add(len(message.get("body", b"")))
         if self._decoder is not None:
             try:
                 self._decoder.decode(message.get("body", b""), self._whole)
             except UnicodeError:
                 raise Invalid(BODY, "is not UTF-8", "send valid JSON in UTF-8") from None
+        if self._whole:
+            await self.place.begin()
         return message
 
 

@@ -18,6 +18,7 @@ from taskforge.domain.errors import Invalid
 from taskforge.domain.execution import Execution, ExecutionStats
 from taskforge.domain.ids import job_of
 from taskforge.domain.log import level_named
+from taskforge.domain.query import BRIEF
 from taskforge.operations import executions
 
 LeastLevel = Annotated[
@@ -49,7 +50,7 @@ class LineList(msgspec.Struct, frozen=True):
 )
 async def list_executions(caller: NamedDependency[Caller], job_id: FromPath[UUID]) -> ExecutionList:
     """Every try of a job, the first one first."""
-    job = await caller.job(job_id)
+    job = await caller.job(job_id, BRIEF)
     engine = caller.platform.engine
     return _list(caller, await executions.list_executions(engine, [job.project], job_id))
 
@@ -64,7 +65,7 @@ async def latest_execution(
     caller: NamedDependency[Caller], job_id: FromPath[UUID]
 ) -> ExecutionView:
     """The last try of a job."""
-    job = await caller.job(job_id)
+    job = await caller.job(job_id, BRIEF)
     engine = caller.platform.engine
     latest = await executions.read_latest_execution(engine, [job.project], job_id)
     return execution_view(latest, open_payload=caller.may(Permission.JOB_PAYLOAD))
@@ -80,7 +81,7 @@ async def execution_stats(
     caller: NamedDependency[Caller], job_id: FromPath[UUID]
 ) -> ExecutionStats:
     """How many tries there were, how they ended, and how long those took that succeeded."""
-    job = await caller.job(job_id)
+    job = await caller.job(job_id, BRIEF)
     return await executions.measure_executions(caller.platform.engine, [job.project], job_id)
 
 
@@ -169,7 +170,7 @@ async def _lines(
     least = level_named(level)
     if after and offset:
         raise Invalid("offset", "is given together with after", "use one of them")
-    job = await caller.job(job_id)
+    job = await caller.job(job_id, BRIEF)
     lines = await executions.read_log(
         caller.platform.engine,
         [job.project],
@@ -186,7 +187,7 @@ async def _lines(
 
 
 async def _one(caller: Caller, execution_id: UUID) -> Execution:
-    job = await caller.job(job_of(execution_id))
+    job = await caller.job(job_of(execution_id), BRIEF)
     return await executions.find_execution(caller.platform.engine, [job.project], execution_id)
 
 

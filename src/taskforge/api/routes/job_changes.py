@@ -1,6 +1,5 @@
 """Changes of jobs: one, or all that match."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Annotated, TypeVar
 from uuid import UUID
@@ -10,7 +9,7 @@ from litestar import delete, patch, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
-from taskforge.api.entry.bodies import BODY
+from taskforge.api.entry.bodies import BODY, examine_large
 from taskforge.api.entry.caller import Caller
 from taskforge.api.entry.problems import responses
 from taskforge.api.routes.jobs import view_job
@@ -34,16 +33,15 @@ from taskforge.domain.changes import (
 from taskforge.domain.errors import Invalid, NotFound, nearest
 from taskforge.domain.job import JobStatus
 from taskforge.domain.job_request import read_moment
-from taskforge.domain.query import JobFilter, Page, check_filter, check_page
+from taskforge.domain.query import BRIEF, JobFilter, Page, check_filter, check_page
 from taskforge.domain.queue import MAX_PAYLOAD_BYTES, named
 from taskforge.operations.jobs import Progress, change, change_where, dry_run, dry_run_named
 
 T = TypeVar("T")
-LARGE_BYTES = 256 * 1024
 MOST_NAMED = 1_000
 
 
-class JobEdit(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class JobEdit(msgspec.Struct, forbid_unknown_fields=True):
     """Only while the job is pending or scheduled. Fields left out stay as they are."""
 
     priority: int | None = None
@@ -127,22 +125,18 @@ async def edit_job(
     """Change priority, time, queue or payload of a job that has not started."""
     payload = None
     if not isinstance(data.payload, msgspec.UnsetType):
-        payload = await _checked(bytes(data.payload))
+        is_examined = await examine_large("payload", data.payload)
+        payload = rules.json_document(
+            "payload", bytes(data.payload), most=MAX_PAYLOAD_BYTES, is_examined=is_examined
+        )
+        data.payload = msgspec.UNSET  # it held the whole body
     at = read_moment(data, "scheduled_for", "delay_seconds")
     verb = EditJob(priority=data.priority, at=at, queue=data.queue, payload=payload)
     if verb == EditJob():
         fields = ", ".join(JobEdit.__struct_fields__)
         raise Invalid(BODY, "changes nothing", f"give one or more of {fields}")
     await _change(caller, job_id, verb, "job.edit")
-    del verb, payload  # what is read back takes as much again
-    return await view_job(caller, job_id)
-
-
-async def _checked(payload: bytes) -> bytes:
-    """Large ones in a thread: others must not wait while they are looked through."""
-    if len(payload) < LARGE_BYTES:
-        return rules.json_document("payload", payload, most=MAX_PAYLOAD_BYTES)
-    return await asyncio.to_thread(rules.json_document, "payload", payload, most=MAX_PAYLOAD_BYTES)
+    return await view_job(caller, job_id, given=payload)
 
 
 @post(
@@ -319,7 +313,7 @@ def _values(given: T | list[T] | None) -> tuple[T, ...]:
 
 async def _change(caller: Caller, job_id: UUID, verb: JobChange, action: str) -> JobChanged:
     check_change(verb)
-    job = await caller.job(job_id)
+    job = await caller.job(job_id, BRIEF)
     project = await caller.platform.tenants.numbered(job.project)
     size = len(verb.payload or b"") if isinstance(verb, EditJob) else 0
     async with caller.platform.quotas.room(project, 0, size):

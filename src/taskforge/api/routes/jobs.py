@@ -17,7 +17,16 @@ from taskforge.domain.access import Permission
 from taskforge.domain.errors import Invalid, NotFound, nearest
 from taskforge.domain.explanation import Explanation
 from taskforge.domain.job import JobStatus
-from taskforge.domain.query import MOST_IDS, JobFilter, JobPart, Page, check_filter, check_page
+from taskforge.domain.query import (
+    BRIEF,
+    MOST_IDS,
+    WHOLE,
+    JobFilter,
+    JobPart,
+    Page,
+    check_filter,
+    check_page,
+)
 from taskforge.domain.queue import named
 from taskforge.operations.jobs import read_some
 
@@ -199,15 +208,18 @@ async def get_job(caller: NamedDependency[Caller], job_id: FromPath[UUID]) -> Jo
 )
 async def explain_job(caller: NamedDependency[Caller], job_id: FromPath[UUID]) -> Explanation:
     """Why a job is not running. What each worker says to it is for those who may see workers."""
-    job = await caller.job(job_id)
+    job = await caller.job(job_id, BRIEF)
     found = await caller.platform.engine.explain([job.project], job_id)
     return (
         found if caller.may(Permission.WORKER_READ) else msgspec.structs.replace(found, workers=())
     )
 
 
-async def view_job(caller: Caller, job_id: UUID) -> JobView:
-    job = await caller.job(job_id)
+async def view_job(caller: Caller, job_id: UUID, given: bytes | None = None) -> JobView:
+    """`given`: the payload that the caller has just stored, which is not read back."""
+    job = await caller.job(job_id, WHOLE if given is None else WHOLE - {JobPart.PAYLOAD})
+    if given is not None:
+        job = msgspec.structs.replace(job, payload=msgspec.Raw(given))
     return job_view(
         job, await caller.project_names(), open_payload=caller.may(Permission.JOB_PAYLOAD)
     )

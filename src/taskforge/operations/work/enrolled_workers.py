@@ -9,6 +9,7 @@ from taskforge.domain.access import Forbidden, Principal
 from taskforge.domain.errors import LeaseLost
 from taskforge.domain.ids import fence_of, job_of
 from taskforge.domain.job import JobStatus, StoredJob
+from taskforge.domain.query import BRIEF
 from taskforge.domain.worker import NewWorker, Worker
 from taskforge.operations.access.tenant_cache import Tenants
 from taskforge.operations.work.given_jobs import drop_oldest
@@ -83,7 +84,7 @@ class EnrolledWorkers(dict[UUID, Enrolled]):
             return await self.find(principal, incarnation)
         except LeaseLost:
             for job in await self._engine.get(
-                principal.projects, list({job_of(fence) for fence in fences})
+                principal.projects, list({job_of(fence) for fence in fences}), BRIEF
             ):
                 if is_held(job, incarnation) and fence_of(job.id, job.epoch) in fences:
                     return Enrolled(incarnation, incarnation, job.project, None, 0.0)

@@ -20,6 +20,7 @@ from taskforge.domain.ids import fence_of, job_of
 from taskforge.domain.job import Claimed
 from taskforge.domain.log import NewLine
 from taskforge.domain.outcome import Attempt, HandBackOutcome, Lost, Outcome
+from taskforge.domain.query import BRIEF
 from taskforge.domain.tenancy import Project
 from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample
 from taskforge.domain.worker_protocol import MOST_AT_ONCE, MOST_WAIT_SECONDS
@@ -269,7 +270,7 @@ class WorkerDesk:
             queue.name: queue.settings for queue in await self._engine.queues([worker.project])
         }
         for job in await self._engine.get(
-            [worker.project], list({job_of(fence) for fence in unknown})
+            [worker.project], list({job_of(fence) for fence in unknown}), BRIEF
         ):
             # of several that were asked for of one job, at most this one holds
             fence = fence_of(job.id, job.epoch)

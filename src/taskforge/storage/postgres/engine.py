@@ -19,7 +19,16 @@ from taskforge.domain.job import Claimed, Inserted, NewJob, Refused, StoredJob
 from taskforge.domain.job_page import Counted, JobPage
 from taskforge.domain.log import Level, Line, NewLine
 from taskforge.domain.outcome import Finish, Lost
-from taskforge.domain.query import Events, JobFilter, Page, Pruned, QueueStats, WorkerTotals
+from taskforge.domain.query import (
+    WHOLE,
+    Events,
+    JobFilter,
+    JobPart,
+    Page,
+    Pruned,
+    QueueStats,
+    WorkerTotals,
+)
 from taskforge.domain.queue import Queue, QueueChange
 from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, Worker, WorkerChange
@@ -234,8 +243,10 @@ class PostgresEngine:
 
     # --- Reading ---
 
-    async def get(self, projects: Sequence[int], jobs: Sequence[UUID]) -> list[StoredJob]:
-        return await self._reads.get(projects, jobs)
+    async def get(
+        self, projects: Sequence[int], jobs: Sequence[UUID], parts: frozenset[JobPart] = WHOLE
+    ) -> list[StoredJob]:
+        return await self._reads.get(projects, jobs, parts)
 
     async def list_jobs(self, projects: Sequence[int], wanted: JobFilter, page: Page) -> JobPage:
         return await self._listing.list_jobs(projects, wanted, page)

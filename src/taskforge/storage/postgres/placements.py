@@ -104,7 +104,7 @@ class Placements:
             [one.queue for one in placements],
             [one.move.priority for one in placements],
             [one.is_final for one in placements],
-            None if move.payload is None else move.payload.decode(),
+            move.payload,
             move.clear_origin,
             self._now,
         )

@@ -10,8 +10,10 @@ from taskforge.domain.ids import fence_of
 from taskforge.domain.job import StoredJob
 from taskforge.domain.log import Level, Line, span_of
 from taskforge.domain.query import (
+    WHOLE,
     Event,
     Events,
+    JobPart,
     event_position,
 )
 from taskforge.storage.postgres import codec
@@ -25,9 +27,11 @@ class PostgresReads:
     def __init__(self, connections: PostgresConnections) -> None:
         self._connections = connections
 
-    async def get(self, projects: Sequence[int], jobs: Sequence[UUID]) -> list[StoredJob]:
+    async def get(
+        self, projects: Sequence[int], jobs: Sequence[UUID], parts: frozenset[JobPart]
+    ) -> list[StoredJob]:
         async with self._connections.reading(projects) as connection:
-            found = await self.find_jobs(connection, list(projects), list(jobs))
+            found = await self.find_jobs(connection, list(projects), list(jobs), parts)
         return [found[job] for job in dict.fromkeys(jobs) if job in found]
 
     async def find_jobs(
@@ -35,12 +39,13 @@ class PostgresReads:
         connection: Connection,
         projects: list[int],
         jobs: list[UUID],
+        parts: frozenset[JobPart] = WHOLE,
     ) -> dict[UUID, StoredJob]:
-        rows = await connection.fetch(
-            self._connections.sql("get"),
-            jobs,
-            projects,
-        )
+        if parts == WHOLE:
+            rows = await connection.fetch(self._connections.sql("get"), jobs, projects)
+        else:
+            asked = (JobPart.PAYLOAD in parts, JobPart.RESULT in parts)
+            rows = await connection.fetch(self._connections.sql("list"), jobs, projects, *asked)
         return {row["id"]: codec.job(row) for row in rows}
 
     async def executions(self, projects: Sequence[int], job: UUID) -> list[Execution]:

@@ -21,7 +21,16 @@ from taskforge.domain.job import Claimed, Inserted, NewJob, Refused, StoredJob
 from taskforge.domain.job_page import Counted, JobPage
 from taskforge.domain.log import Level, Line, NewLine
 from taskforge.domain.outcome import Finish, Lost
-from taskforge.domain.query import Events, JobFilter, Page, Pruned, QueueStats, WorkerTotals
+from taskforge.domain.query import (
+    WHOLE,
+    Events,
+    JobFilter,
+    JobPart,
+    Page,
+    Pruned,
+    QueueStats,
+    WorkerTotals,
+)
 from taskforge.domain.queue import Queue, QueueChange
 from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, Worker, WorkerChange
@@ -264,8 +273,10 @@ class SqliteEngine:
 
     # --- Reading ---
 
-    async def get(self, projects: Sequence[int], jobs: Sequence[UUID]) -> list[StoredJob]:
-        return await self._readers.read(lambda seen: reads.get(seen, projects, jobs))
+    async def get(
+        self, projects: Sequence[int], jobs: Sequence[UUID], parts: frozenset[JobPart] = WHOLE
+    ) -> list[StoredJob]:
+        return await self._readers.read(lambda seen: reads.get(seen, projects, jobs, parts))
 
     async def list_jobs(self, projects: Sequence[int], wanted: JobFilter, page: Page) -> JobPage:
         find = partial(listing.list_jobs, projects=projects, wanted=wanted, page=page)

@@ -75,7 +75,7 @@ def _change_one(
         crashes=row["crashes"],
         origin_queue=row["origin_name"],
         cancel_requested=bool(row["cancel_requested"]),
-        payload_erased=row["payload"] is None,
+        payload_erased=bool(row["payload_erased"]),
     )
     move = plan(wanted, standing)
     status = _carry_out(transaction, row, standing, move)
@@ -125,11 +125,12 @@ def _place(transaction: Transaction, row: Any, standing: Standing, move: Place) 
     trace."""
     queue = transaction.catalog_cache.queue_named(row["project"], move.queue)
     if brings_payload(move, standing):
-        check_payload_fits(
-            move,
-            queue,
-            len((row["payload"] or "").encode() if move.payload is None else move.payload),
+        size = (
+            transaction.execute(sql("payload_bytes"), (row["id"],)).fetchone()[0] or 0
+            if move.payload is None
+            else len(move.payload)
         )
+        check_payload_fits(move, queue, size)
     keyed = row["keyed"]
     if standing.status.is_final and row["unique_key"] is not None:
         _take_unique_key(transaction, row)
@@ -199,22 +200,20 @@ def _rewrite(
         deadline, expires = (
             None if time is not None and time <= now else time for time in (deadline, expires)
         )
-    payload = row["payload"] if move.payload is None else move.payload.decode()
     origin = None if move.clear_origin else row["origin_queue"]
     buried = (None, None) if move.clear_origin else (row["buried_reason"], row["buried_error"])
-    after = (queue, move.priority, payload, origin, deadline, expires, *buried)
+    after = (queue, move.priority, origin, deadline, expires, *buried)
     before = tuple(row[name] for name in _REWRITTEN)
     # Most retries change none of them, and a row that is written anew is a page that is written
     # anew. When they were made tells the job's turn; of an edit only the facts do.
     if after != before or not standing.status.is_final:
-        transaction.execute(sql("rewrite"), (*after, now, row["id"]))
+        transaction.execute(sql("rewrite"), (*after, move.payload, now, row["id"]))
     return deadline, expires
 
 
 _REWRITTEN = (
     "queue",
     "priority",
-    "payload",
     "origin_queue",
     "deadline",
     "expires_at",

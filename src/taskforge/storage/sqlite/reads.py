@@ -10,17 +10,27 @@ from taskforge.domain.history import ends_at, with_ends
 from taskforge.domain.ids import fence_of, uuid_from_bytes
 from taskforge.domain.job import StoredJob
 from taskforge.domain.log import Level, Line, span_of
-from taskforge.domain.query import Event, Events, event_position
+from taskforge.domain.query import WHOLE, Event, Events, JobPart, event_position
 from taskforge.storage.sqlite import codec
 from taskforge.storage.sqlite.catalog_cache import sql
 from taskforge.storage.sqlite.snapshot import ReadSnapshot
 
 
-def get(snapshot: ReadSnapshot, projects: Sequence[int], jobs: Sequence[UUID]) -> list[StoredJob]:
+def get(
+    snapshot: ReadSnapshot,
+    projects: Sequence[int],
+    jobs: Sequence[UUID],
+    parts: frozenset[JobPart] = WHOLE,
+) -> list[StoredJob]:
     unique = list(dict.fromkeys(jobs))
     cursor = snapshot.connection.cursor()
     cursor.row_factory = sqlite3.Row
-    rows = cursor.execute(sql("get"), (codec.ids(unique), codec.positions(len(unique)))).fetchall()
+    ids = (codec.ids(unique), codec.positions(len(unique)))
+    if parts == WHOLE:
+        rows = cursor.execute(sql("get"), ids).fetchall()
+    else:
+        asked = (JobPart.PAYLOAD in parts, JobPart.RESULT in parts)
+        rows = cursor.execute(sql("list"), (*ids, *asked)).fetchall()
     return [codec.job(row) for row in rows if row["project"] in projects]
 
 

@@ -1,5 +1,6 @@
--- The facts of a job that is placed anew. ?1 queue · ?2 priority · ?3 payload · ?4 origin · ?5
--- deadline · ?6 expiry · ?7 why it was a dead letter ·
--- ?8 with which error · ?9 now · ?10 job
-update jobs set queue = ?, priority = ?, payload = ?, origin_queue = ?, deadline = ?, expires_at = ?, buried_reason = ?, buried_error = ?, edited_at = ?
-where id = ?
+-- The facts of a job that is placed anew. ?1 queue · ?2 priority · ?3 origin · ?4 deadline · ?5
+-- expiry · ?6 why it was a dead letter · ?7 with which error · ?8 payload as bytes (null: keep; as text it would be copied) · ?9 now ·
+-- ?10 job
+update jobs set queue = ?1, priority = ?2, origin_queue = ?3, deadline = ?4, expires_at = ?5, buried_reason = ?6, buried_error = ?7,
+    payload = coalesce(cast(?8 as text), payload), edited_at = ?9
+where id = ?10
