@@ -33,6 +33,7 @@ OFFERED_AT_ONCE = 500
 @final
 class Success(msgspec.Struct, frozen=True, gc=False):
     result: bytes | None = None
+    reason: str | None = None  # why there is no result, if it was dropped
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -133,6 +134,7 @@ Outcome = Success | Unsuccessful
 
 class ToSucceeded(msgspec.Struct, frozen=True, gc=False):
     result: bytes | None = None
+    reason: str | None = None
 
 
 class ToFailed(msgspec.Struct, frozen=True):
@@ -244,7 +246,7 @@ def decide(job: Attempt, outcome: Outcome, policy: QueueSettings, chance: float)
     """Choose what follows. `chance` in [0, 1) is the caller's random draw for jitter."""
     if type(outcome) is Success:
         # most of them; matching goes through the checks of abstract classes
-        return ToSucceeded(outcome.result)
+        return ToSucceeded(outcome.result, outcome.reason)
     transition = _choose(job, outcome, policy, chance)
     if is_ending(transition):
         return transition

@@ -23,6 +23,14 @@ class Ceiling(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
     queues: int | None = None
     pending_jobs: int | None = None  # pending and scheduled
     workers: int | None = None
+    enqueue_per_minute: int | None = None
+    bytes_per_minute: int | None = None  # of payloads, results and logs
+    stored_bytes: int | None = None  # likewise, as the store keeps them
+    streams: int | None = None  # of events, at each server
+
+    @property
+    def limits_rates(self) -> bool:
+        return self.enqueue_per_minute is not None or self.bytes_per_minute is not None
 
 
 class Organization(msgspec.Struct, frozen=True):
@@ -34,14 +42,15 @@ class Organization(msgspec.Struct, frozen=True):
     most_queues: int | None = None
     most_pending_jobs: int | None = None
     most_workers: int | None = None
+    most_enqueue_per_minute: int | None = None
+    most_bytes_per_minute: int | None = None
+    most_stored_bytes: int | None = None
+    most_streams: int | None = None
 
     @property
     def ceiling(self) -> Ceiling:
         return Ceiling(
-            projects=self.most_projects,
-            queues=self.most_queues,
-            pending_jobs=self.most_pending_jobs,
-            workers=self.most_workers,
+            **{name: getattr(self, f"most_{name}") for name in Ceiling.__struct_fields__}
         )
 
 
@@ -147,14 +156,22 @@ class Token(msgspec.Struct, frozen=True):
 
 
 class QuotaExceeded(TaskForgeError):
+    whose = "the project's quota"
+
     def __init__(self, quota: str, limit: int, retry_after: float) -> None:
         super().__init__(
-            f"the project's quota {quota} of {limit:,} is used up; try again in "
+            f"{self.whose} {quota} of {limit:,} is used up; try again in "
             f"{max(1, round(retry_after))} s"
         )
         self.quota = quota
         self.limit = limit
         self.retry_after = retry_after
+
+
+class RateCeilingReached(QuotaExceeded):
+    """A rate of the organization: the next minute has room again."""
+
+    whose = "the organization's ceiling"
 
 
 class CeilingReached(Conflict):
@@ -217,6 +234,10 @@ def check_ceiling(ceiling: Ceiling) -> Ceiling:
         ("queues", 1_000_000),
         ("pending_jobs", 10**10),
         ("workers", 100_000),
+        ("enqueue_per_minute", 10**9),
+        ("bytes_per_minute", 1 << 40),
+        ("stored_bytes", 1 << 50),
+        ("streams", 100_000),
     ):
         value = getattr(ceiling, name)
         if value is not None:

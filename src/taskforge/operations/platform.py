@@ -18,6 +18,7 @@ from taskforge.operations.access.passwords import Passwords
 from taskforge.operations.access.tenant_cache import Tenants
 from taskforge.operations.audit import AuditHeads, seal_keys
 from taskforge.operations.events import Feed
+from taskforge.operations.limits.ceilings import Ceilings
 from taskforge.operations.limits.connection_limits import AddressShares, Places
 from taskforge.operations.limits.queue_ceilings import QueueCeilings
 from taskforge.operations.limits.quotas import Quotas
@@ -46,7 +47,8 @@ class Platform:
         self.settings = settings
         self.records = RecordKinds(engine, seal_keys(settings))
         self.tenants = Tenants(self.records)
-        self.quotas = Quotas(engine, self.records.quota_usage, self.tenants)
+        ceilings = Ceilings(self.records.ceiling_usage, self.tenants)
+        self.quotas = Quotas(engine, self.records.quota_usage, self.tenants, ceilings)
         self.queue_ceilings = QueueCeilings(engine, self.tenants)
         workers = WorkerQuotas(engine, self.tenants)
         tokens = AccessTokens(key, clock)
@@ -59,7 +61,9 @@ class Platform:
             settings.connections_per_address or most // 2, of_workers=most * 3 // 5
         )
         self.streams = Places("streams of events", most // 40, most // 10)
-        self.desk = WorkerDesk(engine, self.tenants, workers, waiting, settings.lease_seconds)
+        self.desk = WorkerDesk(
+            engine, self.tenants, workers, ceilings, waiting, settings.lease_seconds
+        )
         self.feed = Feed(engine, self.forget_projects)
         self.audit_heads = AuditHeads(self.records.audit_seals, settings)
         self.upkeep = ServerUpkeep(

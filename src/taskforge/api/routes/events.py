@@ -63,7 +63,7 @@ class EventView(msgspec.Struct, frozen=True, omit_defaults=True):
             media_type="text/event-stream",
             generate_examples=False,
         ),
-        **responses(404, 410, 429),
+        **responses(404, 409, 410, 429),
     },
 )
 async def stream_events(
@@ -78,7 +78,8 @@ async def stream_events(
     broke; 410 if that is too old."""
     only = None if project is None else (await caller.projects(project))[0]
     scope: Any = request.scope
-    scope["held"].callback(caller.platform.streams.take(caller.principal))
+    owner = await caller.platform.tenants.organization(caller.principal.organization)
+    scope["held"].callback(caller.platform.streams.take(caller.principal, owner.ceiling.streams))
     follower = caller.platform.feed.follow(last_event_id or last_event_id_in_query)
     await follower.begin()
     return ServerSentEvent(_messages(caller, follower, only, topic or ""), status_code=200)

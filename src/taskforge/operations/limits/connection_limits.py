@@ -7,6 +7,7 @@ from uuid import UUID
 
 from taskforge.domain.access import Crowded, Principal
 from taskforge.domain.addresses import share_of
+from taskforge.domain.tenancy import CeilingReached
 
 
 class Places:
@@ -16,9 +17,12 @@ class Places:
         self._of_organization = max(1, of_organization)
         self._held: Counter[UUID | int] = Counter()
 
-    def take(self, principal: Principal) -> Callable[[], None]:
+    def take(self, principal: Principal, ceiling: int | None = None) -> Callable[[], None]:
         """A place for as long as the function that comes back is not called; `Crowded` when there
-        is none left for this one."""
+        is none left for this one, `CeilingReached` when its organization has as many as its ceiling
+        of streams allows."""
+        if ceiling is not None and self._held[principal.organization] >= ceiling:
+            raise CeilingReached("streams", ceiling)
         for holder, most, whose in (
             (principal.id, self._of_one, principal.label),
             (

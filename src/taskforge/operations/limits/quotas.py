@@ -12,6 +12,7 @@ from taskforge.domain.errors import Invalid, StoreUnavailable, TaskForgeError
 from taskforge.domain.job import Inserted, NewJob, Refused
 from taskforge.domain.tenancy import CeilingReached, Project, Quota, QuotaExceeded
 from taskforge.operations.access.tenant_cache import Tenants
+from taskforge.operations.limits.ceilings import Ceilings
 from taskforge.ports.engine import Engine
 from taskforge.storage.records.quota_usage import Exceeded, QuotaUsage
 
@@ -54,11 +55,13 @@ class Quotas:
         engine: Engine,
         usage: QuotaUsage,
         tenants: Tenants,
+        ceilings: Ceilings,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._engine = engine
         self._usage = usage
         self._tenants = tenants
+        self._ceilings = ceilings
         self._monotonic = monotonic
         self._waiting: defaultdict[int, Waiting] = defaultdict(Waiting)
         self._waiting_in_all: defaultdict[int, Waiting] = defaultdict(Waiting)  # by organization
@@ -69,7 +72,11 @@ class Quotas:
         """As the engine does. Raises `QuotaExceeded` when these jobs are more than the project may
         have, `CeilingReached` when its organization may not have them, without those that are
         repetitions of what was stored before."""
-        if not project.quota.limits_jobs and await self._most_waiting_in_all(project) is None:
+        if (
+            not project.quota.limits_jobs
+            and await self._most_waiting_in_all(project) is None
+            and not await self._ceilings.is_limited(project.organization)
+        ):
             return await self._engine.insert(project.number, jobs)
         try:
             return await self._insert(project, jobs, jobs)
@@ -103,9 +110,11 @@ class Quotas:
         admitted = await self._admit_waiting(project, jobs) if jobs else []
         unused = Room(jobs, size)
         try:
-            minute = await self._admit_rate(project.number, quota, jobs, size)
-            unused.jobs, unused.size = 0, 0
-            yield unused
+            async with self._ceilings.room(project.organization, jobs, size) as over:
+                minute = await self._admit_rate(project.number, quota, jobs, size)
+                unused.jobs, unused.size = 0, 0
+                yield unused
+                over.jobs, over.size = unused.jobs, unused.size
         except StoreUnavailable:
             raise  # what was sent may be stored all the same
         except TaskForgeError:

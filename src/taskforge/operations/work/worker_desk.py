@@ -25,6 +25,7 @@ from taskforge.domain.tenancy import Project
 from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample
 from taskforge.domain.worker_protocol import MOST_AT_ONCE, MOST_WAIT_SECONDS
 from taskforge.operations.access.tenant_cache import Tenants
+from taskforge.operations.limits.ceilings import Ceilings
 from taskforge.operations.limits.connection_limits import Places
 from taskforge.operations.limits.worker_quotas import WorkerQuotas
 from taskforge.operations.work.claim_desk import ClaimDesk
@@ -55,6 +56,7 @@ class WorkerDesk:
         engine: Engine,
         tenants: Tenants,
         quotas: WorkerQuotas,
+        ceilings: Ceilings,
         waiting: Places,
         lease_seconds: float,
         chance: Callable[[], float] = random.random,
@@ -62,6 +64,7 @@ class WorkerDesk:
     ) -> None:
         self._engine = engine
         self._quotas = quotas
+        self._ceilings = ceilings
         self._waiting = waiting
         self._lease_seconds = lease_seconds
         self._chance = chance
@@ -202,14 +205,15 @@ class WorkerDesk:
         held = await self._held(worker, [one.fence for one in reports])
         ended: dict[UUID, Ended] = {}
         lost: list[UUID] = []
-        for one in reports:
+        outcomes = await self._ceilings.admit_outcomes(
+            worker.project, [one.outcome for one in reports]
+        )
+        for one, outcome in zip(reports, outcomes, strict=True):
             given = held.get(one.fence)
             if given is None or one.fence in ended:
                 lost.append(one.fence)  # of two reports on one execution the first counts
             else:
-                ended[one.fence] = Ended(
-                    given.fence, given.attempt, given.policy, one.outcome, one.ran
-                )
+                ended[one.fence] = Ended(given.fence, given.attempt, given.policy, outcome, one.ran)
         lost += await complete(self._engine, list(ended.values()), self._chance)
         for fence in ended:
             self._given.remove(fence)
@@ -233,8 +237,10 @@ class WorkerDesk:
     ) -> list[UUID]:
         _check_many("lines", lines)
         fences = [one.fence for one in lines]
-        held = await self._held(
-            await self._enrolled.find_holder(principal, incarnation, fences), fences
+        worker = await self._enrolled.find_holder(principal, incarnation, fences)
+        held = await self._held(worker, fences)
+        await self._ceilings.admit_lines(
+            worker.project, [one for one in lines if one.fence in held]
         )
         return self._lost(
             lines, held, await self._engine.log([one for one in lines if one.fence in held])

@@ -97,6 +97,7 @@ class PostgresFinishes:
             transition = finish.transition
             if type(transition) is ToSucceeded:
                 result = None if transition.result is None else transition.result.decode()
+                reason = transition.reason
             elif type(transition) is ToFailed:
                 error, reason = codec.error_text(transition.error), transition.reason
             elif type(transition) is ToCancelled:

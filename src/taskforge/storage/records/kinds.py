@@ -4,6 +4,7 @@ from taskforge.domain.audit_chain import SealKeys
 from taskforge.storage.records.api_keys import ApiKeys
 from taskforge.storage.records.audit_log import AuditLog
 from taskforge.storage.records.audit_seals import AuditSeals
+from taskforge.storage.records.ceiling_usage import CeilingUsage
 from taskforge.storage.records.cluster import ClusterRecords
 from taskforge.storage.records.invitations import Invitations
 from taskforge.storage.records.members import Members
@@ -22,6 +23,7 @@ class RecordKinds:
         self.organizations = Organizations(records)
         self.projects = Projects(records)
         self.quota_usage = QuotaUsage(records)
+        self.ceiling_usage = CeilingUsage(records)
         self.users = Users(records)
         self.members = Members(records)
         self.invitations = Invitations(records)

@@ -54,7 +54,7 @@ class Organizations:
 
     async def set_ceiling(self, old: Organization, ceiling: Ceiling, note: Note) -> Organization:
         now = await self._records.now()
-        limits = (ceiling.projects, ceiling.queues, ceiling.pending_jobs, ceiling.workers)
+        limits = msgspec.structs.astuple(ceiling)
         await self._records.write(
             [
                 Step("set_ceiling", (old.number, *limits)),

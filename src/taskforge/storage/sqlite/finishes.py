@@ -108,9 +108,9 @@ class FinishBatch:
             if kind is ToMisfit:
                 one = self._settled(one, one.transition)  # type: ignore[arg-type]
                 kind = type(one.transition)
-            if kind is ToSucceeded:
+            if kind is ToSucceeded and one.transition.reason is None:  # type: ignore[union-attr]
                 self._succeed(row, one.transition.result, self._ran(one, row, _SUCCEEDED))  # type: ignore[union-attr]
-            elif kind is ToFailed or kind is ToCancelled:
+            elif kind in (ToSucceeded, ToFailed, ToCancelled):
                 self._end(one, row, one.transition)
             elif row[6]:
                 refused.append(Lost(one.fence, cancel_requested=True))
@@ -148,8 +148,12 @@ class FinishBatch:
 
     def _end(self, one: Finish, row: Row, transition: Transition) -> None:
         fence, queue = row[0], self._meet(row[1]).queue
+        reason: str | None
         if type(transition) is ToFailed:
             status, error, reason = _FAILED, codec.error_text(transition.error), transition.reason
+        elif type(transition) is ToSucceeded:
+            # its result was dropped
+            status, error, reason = _SUCCEEDED, None, transition.reason
         else:
             assert type(transition) is ToCancelled
             status, error, reason = _CANCELLED, None, transition.reason

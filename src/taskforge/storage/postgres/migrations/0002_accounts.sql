@@ -85,7 +85,15 @@ create table taskforge.ceilings (
     projects bigint,
     queues bigint,
     pending_jobs bigint,
-    workers bigint
+    workers bigint,
+    enqueue_per_minute bigint,
+    bytes_per_minute bigint,
+    stored_bytes bigint,
+    streams bigint,
+    -- what servers have taken of the present minute, each a slice at a time
+    since timestamptz,
+    taken_jobs bigint not null default 0,
+    taken_bytes bigint not null default 0
 );
 
 create table taskforge.quotas (

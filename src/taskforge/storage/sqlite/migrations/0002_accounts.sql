@@ -85,7 +85,15 @@ create table ceilings (
     projects integer,
     queues integer,
     pending_jobs integer,
-    workers integer
+    workers integer,
+    enqueue_per_minute integer,
+    bytes_per_minute integer,
+    stored_bytes integer,
+    streams integer,
+    -- what servers have taken of the present minute, each a slice at a time
+    since integer,
+    taken_jobs integer not null default 0,
+    taken_bytes integer not null default 0
 ) strict;
 
 create table quotas (
