@@ -62,12 +62,12 @@ def p99(waits: list[float]) -> float:
     return sorted(waits)[int(len(waits) * 0.99)] * 1e3
 
 
-async def fill(client: httpx.AsyncClient, count: int = COUNT) -> None:
+async def fill(client: httpx.AsyncClient) -> None:
     settings = {"payload_limit_bytes": 8 * MIB}
     made = await client.post("/api/v1/queues", json={"name": "large", "settings": settings})
     assert made.status_code == 201, made.text
     job = {"queue": "large", "job_type": "send", "payload": "x" * LARGE}
-    for _ in range(count // 30):
+    for _ in range(COUNT // 30):
         assert (await client.post("/api/v1/jobs/bulk", json=[job] * 30)).json()["errors"] == []
 
 
@@ -115,15 +115,14 @@ def write_once(path: Path, body: bytes) -> float:
     return statistics.median(took) * 1e3
 
 
-# The second has a text that looks like a number which no reader can hold.
-@pytest.mark.parametrize("start", [b"[", b'["1e999",'], ids=["plain", "suspect"])
 async def test_a_change_takes_a_few_times_its_body(
-    target: Target, figure: Callable[[str], None], tmp_path: Path, start: bytes
+    target: Target, figure: Callable[[str], None], tmp_path: Path
 ) -> None:
-    body = b'{"payload":' + start + b"{}," * (7 * MIB // 3) + b"{}]}"
+    # with a text that looks like a number which no reader can hold
+    body = b'{"payload":["1e999",' + b"{}," * (7 * MIB // 3) + b"{}]}"
     headers = {"content-type": "application/json"}
     async with target.client() as client:
-        await fill(client, 30)
+        await fill(client)  # SQLite's own memory is full then, which it keeps
         page = (await client.get("/api/v1/jobs?queue=large&limit=8")).json()
         paths = [f"/api/v1/jobs/{one['id']}" for one in page["items"]]
         async with bystander(target) as quiet:
