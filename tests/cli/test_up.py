@@ -62,7 +62,8 @@ def test_an_app_runs_beside_the_view_of_it(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(APP)
     shell = Shell(tmp_path)
     with shell.started("up", "app:forge") as process:
-        process.until("sqlite:///mine.db")
+        process.until("taskforge up: app:forge on http://127.0.0.1:")
+        process.until("· sqlite:///mine.db\n")
         done = shell.run(
             "enqueue",
             "greet",
@@ -91,7 +92,8 @@ def test_reload_starts_anew_when_a_file_changes(tmp_path: Path) -> None:
         "sqlite:///mine.db",
     )
     with shell.started("up", "app:forge", "--reload") as process:
-        process.until("sqlite:///mine.db")
+        process.until("taskforge up: app:forge on http://127.0.0.1:")
+        process.until("· sqlite:///mine.db\n")
         (tmp_path / "app.py").write_text(APP.replace("GREETING", "HELLO"))
         process.until("app.py changed")
         until(lambda: process.text.count("app:forge on") == 2, lambda: process.text)
@@ -126,7 +128,8 @@ def test_a_signal_to_the_reloader_alone_reaches_the_app(
 ) -> None:
     (tmp_path / "app.py").write_text(APP)
     with Shell(tmp_path).started("up", "app:forge", "--reload") as process:
-        process.until("sqlite:///mine.db")
+        process.until("taskforge up: app:forge on http://127.0.0.1:")
+        process.until("· sqlite:///mine.db\n")
         process.signal(number)
         process.until("stopped cleanly")
         assert process.ended() == 0

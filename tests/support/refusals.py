@@ -87,7 +87,7 @@ class Refusing:
         await self._admin.execute(f"alter role {self.name} password 'another'")
         rules.write_text(f"host all {self.name} all scram-sha-256\n{before}")
         await self._reload(lets_in=False)
-        await self._end_sessions()
+        await self._end_all_sessions()
         yield
         rules.write_text(before)
         await self._reload(lets_in=True)
@@ -141,6 +141,15 @@ class Refusing:
         await self._admin.execute(
             "select pg_terminate_backend(pid) from pg_stat_activity where datname = $1", self.name
         )
+
+    async def _end_all_sessions(self) -> None:
+        """Also those that were let in before and only now begin: nobody else comes any more."""
+        begun = "select count(*) from pg_stat_activity where (datname = $1 or datname is null)"
+        backends = f"{begun} and backend_type = 'client backend'"
+        async with asyncio.timeout(10):
+            while await self._admin.fetchval(backends, self.name):
+                await self._end_sessions()
+                await asyncio.sleep(0.02)
 
     async def _without_sessions(self, statement: str) -> None:
         """Sessions that were told to end take a moment."""
