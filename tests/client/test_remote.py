@@ -23,8 +23,9 @@ from taskforge.domain.errors import (
 )
 from taskforge.domain.ids import IdMint
 from taskforge.domain.job import Inserted, JobStatus, NewJob, Refused, new_job
+from taskforge.domain.job_parts import WHOLE
 from taskforge.domain.log import Level
-from taskforge.domain.query import WHOLE, JobFilter, Page
+from taskforge.domain.query import JobFilter, Page
 from taskforge.domain.queue import CreateQueue, DeleteQueue, QueueSettings, UpdateQueue
 from taskforge.domain.worker import NewWorker, RegisterWorker, Sample, UpdateWorker
 from taskforge.ports.engine import AnyEngine, is_store

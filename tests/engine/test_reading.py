@@ -17,8 +17,9 @@ from taskforge.domain.errors import Invalid, NotFound
 from taskforge.domain.ids import IdMint, fence_of
 from taskforge.domain.job import JobStatus
 from taskforge.domain.job_page import MOST_PAGE_BYTES, Counted, JobPage, next_page, size_of
+from taskforge.domain.job_parts import WHOLE, JobPart
 from taskforge.domain.log import Level, NewLine
-from taskforge.domain.query import WHOLE, JobFilter, JobPart, Page, cursor_at
+from taskforge.domain.query import JobFilter, Page, cursor_at
 from tests.support.stores import ALSO_WALLED
 from tests.support.world import World, ids, refusal
 

@@ -11,8 +11,9 @@ import msgspec
 from taskforge.domain.changes import Changed
 from taskforge.domain.execution import Execution
 from taskforge.domain.job import Refused, StoredJob
+from taskforge.domain.job_parts import WHOLE
 from taskforge.domain.log import Line
-from taskforge.domain.query import WHOLE, Page, QueueStats
+from taskforge.domain.query import Page, QueueStats
 from taskforge.domain.queue import Queue
 from taskforge.domain.worker import Worker
 

@@ -25,9 +25,10 @@ from taskforge.domain.execution import Execution
 from taskforge.domain.explanation import Explanation
 from taskforge.domain.job import Inserted, JobStatus, NewJob, Refused, StoredJob
 from taskforge.domain.job_page import Counted, JobPage
+from taskforge.domain.job_parts import WHOLE
 from taskforge.domain.job_request import apart, request_of
 from taskforge.domain.log import Level, Line
-from taskforge.domain.query import WHOLE, JobFilter, Page
+from taskforge.domain.query import JobFilter, Page
 
 MOST_JOBS = 10_000
 MOST_BYTES = 7 * 1024 * 1024  # the server takes 8 MiB

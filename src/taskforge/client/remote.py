@@ -24,16 +24,9 @@ from taskforge.domain.execution import Execution
 from taskforge.domain.explanation import Explanation
 from taskforge.domain.job import Inserted, NewJob, Refused, StoredJob
 from taskforge.domain.job_page import Counted, JobPage
+from taskforge.domain.job_parts import WHOLE, Parts
 from taskforge.domain.log import Level, Line
-from taskforge.domain.query import (
-    MOST_IDS,
-    WHOLE,
-    JobFilter,
-    JobPart,
-    Page,
-    QueueStats,
-    WorkerTotals,
-)
+from taskforge.domain.query import MOST_IDS, JobFilter, Page, QueueStats, WorkerTotals
 from taskforge.domain.queue import DeleteQueue, Queue, QueueChange
 from taskforge.domain.tenancy import QuotaExceeded
 from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, Worker, WorkerChange
@@ -134,7 +127,7 @@ class RemoteEngine:
         return await _side_by_side(one, jobs)
 
     async def get(
-        self, projects: Sequence[int], jobs: Sequence[UUID], parts: frozenset[JobPart] = WHOLE
+        self, projects: Sequence[int], jobs: Sequence[UUID], parts: Parts = WHOLE
     ) -> list[StoredJob]:
         wanted = list(dict.fromkeys(jobs))
         if len(wanted) == 1:

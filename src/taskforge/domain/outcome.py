@@ -345,7 +345,5 @@ def _exhausted(policy: QueueSettings, error: ErrorInfo, reason: str) -> ToDeadLe
 
 
 def _deadline() -> ToFailed:
-    return ToFailed(
-        error_info("DeadlinePassed", "the job's deadline passed before it succeeded"),
-        "deadline passed",
-    )
+    error = error_info("DeadlinePassed", "the job's deadline passed before it succeeded")
+    return ToFailed(error, "deadline passed")

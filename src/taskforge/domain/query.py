@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import enum
 import re
 from datetime import datetime
 from uuid import UUID
@@ -13,21 +12,11 @@ from taskforge.domain import rules
 from taskforge.domain.errors import Invalid
 from taskforge.domain.ids import first_id_at, is_job_id
 from taskforge.domain.job import JobStatus
+from taskforge.domain.job_parts import Parts
 
 MAX_PAGE = 1_000
 MOST_IDS = 100  # that one request may ask for
 MOST_VALUES = 50  # that one field of a filter may have
-
-
-class JobPart(enum.StrEnum):
-    """What a list leaves out unless it is asked for."""
-
-    PAYLOAD = "payload"
-    RESULT = "result"
-
-
-WHOLE = frozenset(JobPart)
-BRIEF: frozenset[JobPart] = frozenset()
 
 
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +49,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 50
     cursor: str | None = None
     offset: int = 0
-    include: frozenset[JobPart] = frozenset()
+    include: Parts = frozenset()
 
     def before(self) -> UUID | None:
         """Its jobs are older than this one."""

@@ -6,7 +6,7 @@ from uuid import UUID
 from taskforge.domain.access import Forbidden, Principal
 from taskforge.domain.errors import Invalid, NotFound, TaskForgeError, nearest
 from taskforge.domain.job import StoredJob
-from taskforge.domain.query import BRIEF, WHOLE, JobPart
+from taskforge.domain.job_parts import BRIEF, WHOLE, Parts
 from taskforge.domain.queue import Queue
 from taskforge.domain.schedule import Schedule
 from taskforge.domain.worker import Worker
@@ -15,7 +15,7 @@ from taskforge.operations.platform import Platform
 
 
 async def find_job(
-    platform: Platform, principal: Principal, identifier: UUID, parts: frozenset[JobPart] = WHOLE
+    platform: Platform, principal: Principal, identifier: UUID, parts: Parts = WHOLE
 ) -> StoredJob:
     jobs = await platform.engine.get(principal.projects, [identifier], parts)
     if not jobs:

@@ -10,8 +10,9 @@ from taskforge.domain.execution import Execution
 from taskforge.domain.explanation import Explanation
 from taskforge.domain.job import Inserted, NewJob, Refused, StoredJob
 from taskforge.domain.job_page import Counted, JobPage
+from taskforge.domain.job_parts import WHOLE, Parts
 from taskforge.domain.log import Level, Line
-from taskforge.domain.query import WHOLE, JobFilter, JobPart, Page
+from taskforge.domain.query import JobFilter, Page
 
 
 class Jobs(Protocol):
@@ -24,7 +25,7 @@ class Jobs(Protocol):
         note: Note | None = None,
     ) -> list[Changed | Refused]: ...
     async def get(
-        self, projects: Sequence[int], jobs: Sequence[UUID], parts: frozenset[JobPart] = WHOLE
+        self, projects: Sequence[int], jobs: Sequence[UUID], parts: Parts = WHOLE
     ) -> list[StoredJob]: ...
     async def list_jobs(
         self, projects: Sequence[int], wanted: JobFilter, page: Page

@@ -11,7 +11,8 @@ from uuid import UUID
 
 from taskforge.domain.execution import Execution
 from taskforge.domain.job import JobStatus, StoredJob
-from taskforge.domain.query import MAX_PAGE, WHOLE, JobFilter, Page
+from taskforge.domain.job_parts import WHOLE
+from taskforge.domain.query import MAX_PAGE, JobFilter, Page
 from taskforge.operations.jobs import read_pages
 from taskforge.operations.upkeep import Kept, Upkeep
 from taskforge.ports.engine import Engine, is_store

@@ -13,7 +13,7 @@ from taskforge.api.entry.problems import SAFE
 from taskforge.domain.access import Forbidden, Permission, Principal, Unauthenticated, need
 from taskforge.domain.audit import Note
 from taskforge.domain.job import StoredJob
-from taskforge.domain.query import WHOLE, JobPart
+from taskforge.domain.job_parts import WHOLE, Parts
 from taskforge.domain.queue import Queue
 from taskforge.domain.schedule import Schedule
 from taskforge.domain.tenancy import Project
@@ -76,7 +76,7 @@ class Caller(msgspec.Struct, frozen=True):
         mine = await self.platform.tenants.projects_of(self.principal.organization, *among)
         return {one.number: one.name for one in mine}
 
-    async def job(self, identifier: UUID, parts: frozenset[JobPart] = WHOLE) -> StoredJob:
+    async def job(self, identifier: UUID, parts: Parts = WHOLE) -> StoredJob:
         return await find_job(self.platform, self.principal, identifier, parts)
 
     async def queue(self, name: UUID | str) -> Queue:

@@ -17,8 +17,8 @@ from taskforge.domain.access import Permission
 from taskforge.domain.errors import Invalid
 from taskforge.domain.execution import Execution, ExecutionStats
 from taskforge.domain.ids import job_of
+from taskforge.domain.job_parts import BRIEF
 from taskforge.domain.log import level_named
-from taskforge.domain.query import BRIEF
 from taskforge.operations import executions
 
 LeastLevel = Annotated[

@@ -32,8 +32,9 @@ from taskforge.domain.changes import (
 )
 from taskforge.domain.errors import Invalid, NotFound, nearest
 from taskforge.domain.job import JobStatus
+from taskforge.domain.job_parts import BRIEF
 from taskforge.domain.job_request import read_moment
-from taskforge.domain.query import BRIEF, JobFilter, Page, check_filter, check_page
+from taskforge.domain.query import JobFilter, Page, check_filter, check_page
 from taskforge.domain.queue import MAX_PAYLOAD_BYTES, named
 from taskforge.operations.jobs import Progress, change, change_where, dry_run, dry_run_named
 

@@ -17,16 +17,8 @@ from taskforge.domain.access import Permission
 from taskforge.domain.errors import Invalid, NotFound, nearest
 from taskforge.domain.explanation import Explanation
 from taskforge.domain.job import JobStatus
-from taskforge.domain.query import (
-    BRIEF,
-    MOST_IDS,
-    WHOLE,
-    JobFilter,
-    JobPart,
-    Page,
-    check_filter,
-    check_page,
-)
+from taskforge.domain.job_parts import BRIEF, WHOLE, JobPart
+from taskforge.domain.query import MOST_IDS, JobFilter, Page, check_filter, check_page
 from taskforge.domain.queue import named
 from taskforge.operations.jobs import read_some
 

@@ -18,8 +18,9 @@ from taskforge.domain.durations import span
 from taskforge.domain.errors import NotFound
 from taskforge.domain.execution import Execution
 from taskforge.domain.job import KEPT_AS_IS, ErrorInfo, Extras, JobStatus, StoredJob
+from taskforge.domain.job_parts import JobPart
 from taskforge.domain.log import Line
-from taskforge.domain.query import JobPart, Page, check_page
+from taskforge.domain.query import Page, check_page
 from taskforge.operations.executions import read_history
 from taskforge.operations.jobs import fill_page
 

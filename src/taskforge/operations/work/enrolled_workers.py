@@ -9,7 +9,7 @@ from taskforge.domain.access import Forbidden, Principal
 from taskforge.domain.errors import LeaseLost
 from taskforge.domain.ids import fence_of, job_of
 from taskforge.domain.job import JobStatus, StoredJob
-from taskforge.domain.query import BRIEF
+from taskforge.domain.job_parts import BRIEF
 from taskforge.domain.worker import NewWorker, Worker
 from taskforge.operations.access.tenant_cache import Tenants
 from taskforge.operations.work.given_jobs import drop_oldest

@@ -18,9 +18,9 @@ from taskforge.domain.errors import Invalid, LeaseLost
 from taskforge.domain.execution import Beat
 from taskforge.domain.ids import fence_of, job_of
 from taskforge.domain.job import Claimed
+from taskforge.domain.job_parts import BRIEF
 from taskforge.domain.log import NewLine
 from taskforge.domain.outcome import Attempt, HandBackOutcome, Lost, Outcome
-from taskforge.domain.query import BRIEF
 from taskforge.domain.tenancy import Project
 from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample
 from taskforge.domain.worker_protocol import MOST_AT_ONCE, MOST_WAIT_SECONDS

@@ -17,18 +17,10 @@ from taskforge.domain.finding import Finding, PartitionUpkeep, UpkeepState
 from taskforge.domain.firing import Fired, Firing
 from taskforge.domain.job import Claimed, Inserted, NewJob, Refused, StoredJob
 from taskforge.domain.job_page import Counted, JobPage
+from taskforge.domain.job_parts import WHOLE, Parts
 from taskforge.domain.log import Level, Line, NewLine
 from taskforge.domain.outcome import Finish, Lost
-from taskforge.domain.query import (
-    WHOLE,
-    Events,
-    JobFilter,
-    JobPart,
-    Page,
-    Pruned,
-    QueueStats,
-    WorkerTotals,
-)
+from taskforge.domain.query import Events, JobFilter, Page, Pruned, QueueStats, WorkerTotals
 from taskforge.domain.queue import Queue, QueueChange
 from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, Worker, WorkerChange
@@ -244,7 +236,7 @@ class PostgresEngine:
     # --- Reading ---
 
     async def get(
-        self, projects: Sequence[int], jobs: Sequence[UUID], parts: frozenset[JobPart] = WHOLE
+        self, projects: Sequence[int], jobs: Sequence[UUID], parts: Parts = WHOLE
     ) -> list[StoredJob]:
         return await self._reads.get(projects, jobs, parts)
 

@@ -13,7 +13,8 @@ from taskforge.domain.job_page import (
     is_full,
     make_page,
 )
-from taskforge.domain.query import JobFilter, JobPart, Page, check_filter, check_page
+from taskforge.domain.job_parts import JobPart
+from taskforge.domain.query import JobFilter, Page, check_filter, check_page
 from taskforge.storage import search
 from taskforge.storage.postgres import codec
 from taskforge.storage.postgres.catalog_cache import CatalogCache, identifier_in

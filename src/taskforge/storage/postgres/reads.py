@@ -8,14 +8,9 @@ from taskforge.domain.execution import Execution
 from taskforge.domain.history import ends_at, with_ends
 from taskforge.domain.ids import fence_of
 from taskforge.domain.job import StoredJob
+from taskforge.domain.job_parts import WHOLE, JobPart, Parts
 from taskforge.domain.log import Level, Line, span_of
-from taskforge.domain.query import (
-    WHOLE,
-    Event,
-    Events,
-    JobPart,
-    event_position,
-)
+from taskforge.domain.query import Event, Events, event_position
 from taskforge.storage.postgres import codec
 from taskforge.storage.postgres.connection_pool import Connection
 from taskforge.storage.postgres.connections import PostgresConnections
@@ -28,7 +23,7 @@ class PostgresReads:
         self._connections = connections
 
     async def get(
-        self, projects: Sequence[int], jobs: Sequence[UUID], parts: frozenset[JobPart]
+        self, projects: Sequence[int], jobs: Sequence[UUID], parts: Parts
     ) -> list[StoredJob]:
         async with self._connections.reading(projects) as connection:
             found = await self.find_jobs(connection, list(projects), list(jobs), parts)
@@ -39,7 +34,7 @@ class PostgresReads:
         connection: Connection,
         projects: list[int],
         jobs: list[UUID],
-        parts: frozenset[JobPart] = WHOLE,
+        parts: Parts = WHOLE,
     ) -> dict[UUID, StoredJob]:
         if parts == WHOLE:
             rows = await connection.fetch(self._connections.sql("get"), jobs, projects)

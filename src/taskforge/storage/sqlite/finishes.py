@@ -37,6 +37,7 @@ _SUCCEEDED, _FAILED, _CANCELLED = (
     codec.JOB_CODE[status]
     for status in (JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED)
 )
+_ENDED = {ToSucceeded: _SUCCEEDED, ToFailed: _FAILED, ToCancelled: _CANCELLED}
 _RETRIED = codec.EXECUTION_CODE[ExecutionStatus.RETRY_SCHEDULED]
 _RELEASED = codec.EXECUTION_CODE[ExecutionStatus.CANCELLED]
 _BURIED = codec.EXECUTION_CODE[ExecutionStatus.DEAD_LETTER]
@@ -148,15 +149,9 @@ class FinishBatch:
 
     def _end(self, one: Finish, row: Row, transition: Transition) -> None:
         fence, queue = row[0], self._meet(row[1]).queue
-        reason: str | None
-        if type(transition) is ToFailed:
-            status, error, reason = _FAILED, codec.error_text(transition.error), transition.reason
-        elif type(transition) is ToSucceeded:
-            # its result was dropped
-            status, error, reason = _SUCCEEDED, None, transition.reason
-        else:
-            assert type(transition) is ToCancelled
-            status, error, reason = _CANCELLED, None, transition.reason
+        assert isinstance(transition, ToSucceeded | ToFailed | ToCancelled)
+        status, reason = _ENDED[type(transition)], transition.reason
+        error = codec.error_text(transition.error) if type(transition) is ToFailed else None
         # An ended execution and the job it ends have the same code.
         began = self._ran(one, row, status)
         self._unlucky.append((queue, status, codec.epoch(fence), began, error, reason))

@@ -7,7 +7,8 @@ from uuid import UUID
 
 from taskforge.domain.job import StoredJob
 from taskforge.domain.job_page import MOST_COUNTED, Counted, JobPage, make_page
-from taskforge.domain.query import JobFilter, JobPart, Page, check_filter, check_page
+from taskforge.domain.job_parts import JobPart
+from taskforge.domain.query import JobFilter, Page, check_filter, check_page
 from taskforge.storage import search
 from taskforge.storage.search import Search
 from taskforge.storage.sqlite import codec

@@ -9,8 +9,9 @@ from taskforge.domain.execution import Execution
 from taskforge.domain.history import ends_at, with_ends
 from taskforge.domain.ids import fence_of, uuid_from_bytes
 from taskforge.domain.job import StoredJob
+from taskforge.domain.job_parts import WHOLE, JobPart, Parts
 from taskforge.domain.log import Level, Line, span_of
-from taskforge.domain.query import WHOLE, Event, Events, JobPart, event_position
+from taskforge.domain.query import Event, Events, event_position
 from taskforge.storage.sqlite import codec
 from taskforge.storage.sqlite.catalog_cache import sql
 from taskforge.storage.sqlite.snapshot import ReadSnapshot
@@ -20,7 +21,7 @@ def get(
     snapshot: ReadSnapshot,
     projects: Sequence[int],
     jobs: Sequence[UUID],
-    parts: frozenset[JobPart] = WHOLE,
+    parts: Parts = WHOLE,
 ) -> list[StoredJob]:
     unique = list(dict.fromkeys(jobs))
     cursor = snapshot.connection.cursor()

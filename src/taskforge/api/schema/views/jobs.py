@@ -7,7 +7,7 @@ import msgspec
 
 from taskforge.api.schema.values import Json, Time
 from taskforge.domain.job import ErrorInfo, StoredJob
-from taskforge.domain.query import WHOLE, JobPart
+from taskforge.domain.job_parts import WHOLE, JobPart, Parts
 
 
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +58,7 @@ def job_view(
     projects: dict[int, str],
     *,
     open_payload: bool,
-    parts: frozenset[JobPart] = WHOLE,
+    parts: Parts = WHOLE,
 ) -> JobView:
     return JobView(
         id=job.id,
