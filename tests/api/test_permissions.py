@@ -36,7 +36,9 @@ PAGES = {
     "GET /api/v1/openapi.json",
     "GET /assets/icon.svg",
     "GET /assets/style.css",
+    "GET /dashboard/{name}",
     "GET /login",
+    "GET /o/{path}",
     "POST /login",
     "POST /logout",
 }

@@ -18,7 +18,7 @@ SLICES = 20
 MINUTE = timedelta(minutes=1)
 
 
-class Slice:
+class RateSlice:
     """What this server has left of a minute that it took."""
 
     def __init__(self, minute: datetime, ends_at: float, taken: Taken) -> None:
@@ -46,10 +46,10 @@ class CeilingRates:
     ) -> None:
         self._usage = usage
         self._monotonic = monotonic
-        self._slices: dict[int, Slice] = {}
+        self._slices: dict[int, RateSlice] = {}
         self._taking: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    async def spend(self, owner: Organization, jobs: int, size: int) -> Slice | None:
+    async def spend(self, owner: Organization, jobs: int, size: int) -> RateSlice | None:
         """The slice that it was spent of, None without a ceiling; `RateCeilingReached` when the
         minute has no room for it."""
         ceiling = owner.ceiling
@@ -64,13 +64,13 @@ class CeilingRates:
                 owner.number, ceiling, jobs, size
             )
 
-    def _spend(self, organization: int, jobs: int, size: int) -> Slice | None:
+    def _spend(self, organization: int, jobs: int, size: int) -> RateSlice | None:
         found = self._slices.get(organization)
         if found is None or self._monotonic() >= found.ends_at or not found.spend(jobs, size):
             return None
         return found
 
-    async def _take(self, organization: int, ceiling: Ceiling, jobs: int, size: int) -> Slice:
+    async def _take(self, organization: int, ceiling: Ceiling, jobs: int, size: int) -> RateSlice:
         most_jobs, most_bytes = most_of(ceiling)
         _check_possible(ceiling, jobs, size)
         now, at = await self._usage.now(), self._monotonic()
@@ -80,7 +80,7 @@ class CeilingRates:
         ample = Taken(_ample(least.jobs, most_jobs), _ample(least.bytes, most_bytes))
         for asked in (ample, least):
             if await self._usage.take(organization, minute, asked, ceiling):
-                made = Slice(minute, ends_at, _in_hand(asked, most_jobs, most_bytes))
+                made = RateSlice(minute, ends_at, _in_hand(asked, most_jobs, most_bytes))
                 kept = self._slices.get(organization)
                 if kept is not None and kept.minute == minute:
                     made.give_back(kept.jobs, kept.bytes)

@@ -21,7 +21,7 @@ FIRST_SECONDS = 0.5
 REST = 20  # times as long as a count took, until the next
 
 
-class Kept:
+class KeptBytes:
     def __init__(self) -> None:
         self.bytes = 0
         self.since = 0  # came since the count that is under way began, which may have missed it
@@ -40,9 +40,9 @@ class StoredBytes:
         self._usage = usage
         self._tenants = tenants
         self._monotonic = monotonic
-        self._kept: defaultdict[int, Kept] = defaultdict(Kept)
+        self._kept: defaultdict[int, KeptBytes] = defaultdict(KeptBytes)
 
-    async def add(self, owner: Organization, size: int) -> Kept | None:
+    async def add(self, owner: Organization, size: int) -> KeptBytes | None:
         """Where it was counted; None without a ceiling; `CeilingReached` where there is no room."""
         most = owner.ceiling.stored_bytes
         if most is None or not size:
@@ -55,7 +55,7 @@ class StoredBytes:
         kept.since += size
         return kept
 
-    async def _count_if_due(self, owner: Organization, kept: Kept, *, is_full: bool) -> None:
+    async def _count_if_due(self, owner: Organization, kept: KeptBytes, *, is_full: bool) -> None:
         rest = max(FULL_SECONDS if is_full else COUNT_SECONDS, REST * kept.took)
         is_first = kept.tried_at is None
         if kept.counting is None and (
@@ -65,7 +65,7 @@ class StoredBytes:
         if kept.counting is not None and (is_first or is_full):
             await asyncio.wait([kept.counting], timeout=FIRST_SECONDS)
 
-    async def _count(self, owner: Organization, kept: Kept) -> None:
+    async def _count(self, owner: Organization, kept: KeptBytes) -> None:
         began, kept.since = self._monotonic(), 0
         try:
             with suppress(StoreUnavailable):  # which whoever enqueues meets, too

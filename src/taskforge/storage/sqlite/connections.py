@@ -161,7 +161,8 @@ def connect_reader(path: Path, *, writable: bool) -> sqlite3.Connection:
     connection = connect(path, "rw" if writable else "ro")
     try:
         pragma(connection, "query_only = on")
-        pragma(connection, "cache_size = -16384")
+        # 8 MiB: pages with large payloads fill it, in each of the readers.
+        pragma(connection, "cache_size = -8192")
     except BaseException:
         connection.close()
         raise

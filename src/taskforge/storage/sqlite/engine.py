@@ -81,11 +81,7 @@ class SqliteEngine:
         self._clock = clock or (lambda: datetime.now(UTC))
         self._stamp = Stamp(self._clock)
         self._prepare = partial(
-            prepare_file,
-            self._path,
-            self._stamp,
-            durable=durable,
-            injected_clock=clock is not None,
+            prepare_file, self._path, self._stamp, durable=durable, injected_clock=clock is not None
         )
         self._outage = Outage()
         self._readers = Readers(self._path, self._stamp, self._outage)
