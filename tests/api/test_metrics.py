@@ -1,9 +1,13 @@
 """Metrics over HTTP: of a project, a queue, a job type, a worker."""
 
+import shutil
+import subprocess
 from typing import Any
 
 import httpx
+import pytest
 
+from taskforge.operations import scraping
 from tests.support.serving import Api
 
 
@@ -47,6 +51,30 @@ async def test_metrics_of_what_ran(root: httpx.AsyncClient, api: Api) -> None:
     for kind, name in (("queues", "mail"), ("job-types", "send"), ("workers", "w")):
         [item] = (await root.get(f"/api/v1/metrics/{kind}")).json()["items"]
         assert (item["name"], item["metrics"]["totals"]["executions"]) == (name, 1)
+
+
+async def test_prometheus_scrapes_a_bounded_number_of_series(
+    root: httpx.AsyncClient, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scraping, "MOST_QUEUES", 2)
+    for name in ("mail", 'odd "name"\\', "third"):
+        await root.post("/api/v1/queues", json={"name": name})
+    await root.post("/api/v1/jobs", json={"queue": 'odd "name"\\', "job_type": "send"})
+    answer = await root.get("/metrics")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    lines = answer.text.splitlines()
+    odd = 'taskforge_jobs{project="default",queue="odd \\"name\\"\\\\",status="pending"} 1'
+    assert odd in lines
+    assert 'taskforge_left_out{what="queues"} 1' in lines
+    assert len([line for line in lines if line.startswith("taskforge_jobs{")]) == 6
+    assert (await api.client("nonsense").get("/metrics")).status_code == 401
+    assert (promtool := shutil.which("promtool")) is None or (
+        subprocess.run(
+            [promtool, "check", "metrics"], input=answer.text, text=True, check=False
+        ).returncode
+        == 0
+    )
 
 
 async def test_a_question_that_makes_no_sense_is_answered_by_its_field(

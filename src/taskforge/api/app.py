@@ -35,6 +35,7 @@ from taskforge.api.routes import (
     oidc,
     organizations,
     pages,
+    prometheus,
     queues,
     schedules,
     sessions,
@@ -96,9 +97,16 @@ def make_app(platform: Platform | None) -> Litestar:
     ]
     api = Router(PREFIX, route_handlers=handlers, guards=[check_parameters])
     sign_on = [] if platform is None or platform.provider is None else oidc.HANDLERS
-    check_declared([*handlers, *health.HANDLERS, *pages.HANDLERS, *dashboard.HANDLERS, *sign_on])
+    whole = [
+        *health.HANDLERS,
+        *prometheus.HANDLERS,
+        *pages.HANDLERS,
+        *dashboard.HANDLERS,
+        *sign_on,
+    ]
+    check_declared([*handlers, *whole])
     return Litestar(
-        route_handlers=[api, *health.HANDLERS, *pages.HANDLERS, *dashboard.HANDLERS, *sign_on],
+        route_handlers=[api, *whole],
         guards=[authorize],
         dependencies={
             "caller": Provide(provide_caller, sync_to_thread=False),

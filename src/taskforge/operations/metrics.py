@@ -1,6 +1,7 @@
 """How executions went over a period, read from rollups: the cost does not grow with history."""
 
 from collections.abc import Sequence
+from uuid import UUID
 
 from taskforge.domain import rules
 from taskforge.domain.errors import Invalid
@@ -20,6 +21,7 @@ from taskforge.ports.engine import Engine
 from taskforge.storage.records.rollups import FoundScope, RollupRecords
 
 MOST_NAMED = 200
+MOST_SCOPES = 100_000
 MOST_POINTS_OF_ALL = 20_000
 
 
@@ -44,6 +46,21 @@ async def read_by_queue(
     rules.integer("limit", limit, 1, MOST_NAMED)
     rollups = RollupRecords(engine)
     scopes = await rollups.queues(project, after, limit)
+    found = await _each(engine, rollups, scopes, period)
+    return [NamedMetrics(scope.queue, one, scope.queue_id, project) for scope, one in found]
+
+
+async def read_by_queue_named(
+    engine: Engine, project: int, queues: Sequence[UUID], period: Period
+) -> list[NamedMetrics]:
+    """These queues, without those that never ran anything."""
+    rollups = RollupRecords(engine)
+    wanted = set(queues)
+    scopes = [
+        scope
+        for scope in await rollups.queues(project, "", MOST_SCOPES)
+        if scope.queue_id in wanted
+    ]
     found = await _each(engine, rollups, scopes, period)
     return [NamedMetrics(scope.queue, one, scope.queue_id, project) for scope, one in found]
 
