@@ -158,6 +158,7 @@ async def furnish(api: Api, world: MarkedTenant, project: str) -> None:
         "queue_id": [mail["id"]],
         "worker_id": [str(worker.worker)],
         "job_id": jobs,
+        "ids": [[job] for job in jobs],
         "id": jobs,
         "execution_id": [str(fence) for fence in fences],
         "execution": [str(fence) for fence in fences],

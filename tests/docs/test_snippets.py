@@ -19,7 +19,11 @@ PAGES = [
 ]
 
 # Debian's package of each is in tools/debian_packages.py.
-NEEDED = {"docs/guides/proxy.md": ("nginx", "openssl", "curl"), "docs/guides/api.md": ("curl",)}
+NEEDED = {
+    "docs/guides/api.md": ("curl",),
+    "docs/guides/monitoring.md": ("curl",),
+    "docs/guides/proxy.md": ("nginx", "openssl", "curl"),
+}
 
 
 @pytest.fixture
