@@ -23,6 +23,7 @@ from rich.console import Console
 
 from bench import load
 from bench.engine import bounded
+from bench.fairness import measure_fairness
 from bench.grounds import Ground, PostgresGround, PostgresSite, Site, SqliteGround, SqliteSite
 from bench.report import Report, Target, in_turns, percentile
 from taskforge.domain.job import NewJob, new_job
@@ -45,9 +46,10 @@ class Sizes(msgspec.Struct, frozen=True):
     queues: int
     jobs: int  # that a round drains
     rounds: int
+    keys: int = 20_000  # of a fair queue, that hold jobs
 
 
-FULL, QUICK = Sizes(50_000, 30_000, 5), Sizes(2_000, 4_000, 2)
+FULL, QUICK = Sizes(50_000, 30_000, 5), Sizes(2_000, 4_000, 2, 2_000)
 
 
 # --- Queues that stand about ---------------------------------------------------------------------
@@ -286,6 +288,7 @@ async def measure(engines: list[str], sizes: Sizes, report: Report) -> None:
             await changes(ground, sizes, report, NEIGHBOUR, "another project", CHANGES_ELSEWHERE)
             await changes(ground, sizes, report, load.PROJECT, "the same project", CHANGES_HERE)
             await new_types(ground, sizes, report)
+            await measure_fairness(ground, sizes.keys, sizes.jobs, sizes.rounds, report)
         finally:
             ground.close()
 
@@ -306,7 +309,10 @@ def main() -> int:
     engines = ["sqlite", "postgres"] if given.engine == "both" else [given.engine]
     sizes = QUICK if given.quick else FULL
     sizes = Sizes(
-        given.queues or sizes.queues, given.jobs or sizes.jobs, given.rounds or sizes.rounds
+        given.queues or sizes.queues,
+        given.jobs or sizes.jobs,
+        given.rounds or sizes.rounds,
+        sizes.keys,
     )
     report = Report(Console(width=None if sys.stdout.isatty() else 140))
     report.say(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {time.strftime('%H:%M')}")

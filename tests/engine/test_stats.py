@@ -56,6 +56,24 @@ async def test_few_are_counted_now_and_many_are_as_they_were_counted_last(
     assert (theirs.pending, theirs.scheduled) == (0, 9)
 
 
+@pytest.mark.usefixtures("few")
+async def test_jobs_with_a_fairness_key_are_counted_with_those_that_have_none(
+    world: World,
+) -> None:
+    queue = await world.queue("fair", fairness={})
+    await world.insert(*[new_job("fair", "work", fairness_key=key) for key in ("a", "b", None)])
+    world.clock.advance(5)
+    few = (await counts(world))["fair"]
+    assert (few.pending, few.counted_at) == (3, None)
+    assert few.oldest_pending_seconds == pytest.approx(5, abs=0.1)
+    for key in ("a", None):
+        await world.insert(*[new_job("fair", "work", fairness_key=key) for _ in range(7)])
+    many = (await counts(world))["fair"]
+    assert (many.pending, many.counted_at) == (17, world.clock.now())
+    assert many.oldest_pending_seconds == pytest.approx(5, abs=0.1)
+    assert (await world.stats(queue.name)).pending == 17
+
+
 async def test_who_asks_for_an_old_count_gets_it_and_it_is_counted_anew_meanwhile() -> None:
     made = 0
     may_count = asyncio.Event()

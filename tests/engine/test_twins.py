@@ -26,6 +26,7 @@ from tests.engine import (
     test_beat_and_log,
     test_cancel,
     test_claim,
+    test_fairness,
     test_finish,
     test_keys,
     test_limits,
@@ -102,6 +103,26 @@ async def no_job_for_who_leaves(world: World) -> None:
     crowd = test_races.Crowd(world.store, world.engine, world.clock)
     crowd.engines = [world.engine, await world.another(), await world.another()]
     await test_races.test_a_worker_leaves_or_gets_a_job_and_never_both(crowd)
+
+
+async def keys_take_turns(world: World) -> None:
+    await test_fairness.test_a_flood_of_one_key_lets_the_others_have_their_turns(world)
+
+
+async def keys_are_kept(world: World) -> None:
+    await test_fairness.test_a_job_that_lives_on_keeps_its_key(world)
+
+
+async def keys_are_limited(world: World) -> None:
+    await test_fairness.test_no_more_of_a_key_run_at_once_than_its_queue_allows(world)
+
+
+async def keys_run_in_order(world: World) -> None:
+    await test_fairness.test_one_at_a_time_is_in_order_whatever_comes_of_a_job(world)
+
+
+async def turns_are_remembered(world: World) -> None:
+    await test_fairness.test_priorities_go_before_turns_and_each_key_by_age(world)
 
 
 async def skip_is_kept(world: World) -> None:
@@ -205,6 +226,30 @@ def of_claims(*edits: tuple[str, str]) -> Edits:
 
 
 POSTGRES: dict[str, tuple[Edits, Check]] = {
+    "what runs of a key is not counted": (
+        {"count_keys": [("1 as running", "0 as running")]},
+        keys_are_limited,
+    ),
+    "what waits to be tried again does not count": (
+        {"count_keys": [("w.turn is not null", "w.turn is null")]},
+        keys_run_in_order,
+    ),
+    "what is tried again goes behind the others of its key": (
+        {"stage": [("coalesce(turn, ", "coalesce(null * turn, ")]},
+        keys_run_in_order,
+    ),
+    "a key gives as much as it has": (
+        {"claim_keys": [("limit least(l.most, l.cap)", "limit least($4, l.cap)")]},
+        keys_take_turns,
+    ),
+    "a retry forgets its key": (
+        {
+            "again": [
+                ("then p.key else p.new_key end as key", "then null else p.new_key end as key"),
+            ]
+        },
+        keys_are_kept,
+    ),
     "ends without fence": ({"end": NO_FENCE}, stale_success),
     # The history's own key would refuse a second execution of one epoch; it is taken out as well.
     "lives on without fence": (
@@ -303,6 +348,22 @@ OF_CLAIMS = {
     "take_from": "",
 }
 SQLITE: dict[str, tuple[Edits, Check]] = {
+    "what runs of a key is not counted": (
+        {"count_keys": [("1 as running", "0 as running")]},
+        keys_are_limited,
+    ),
+    "what waits to be tried again does not count": (
+        {"count_keys": [("w.turn is not null", "w.turn is null")]},
+        keys_run_in_order,
+    ),
+    "what is tried again goes behind the others of its key": (
+        {"stage": [("coalesce(turn, ", "coalesce(null, ")]},
+        keys_run_in_order,
+    ),
+    "a retry forgets its key": (
+        {"claims_in_full": [("r.misfit_at, r.key", "r.misfit_at, 0")]},
+        keys_are_kept,
+    ),
     "ends without fence": (
         {
             "claims_held": [(HELD, HELD_BY_JOB)],
@@ -462,6 +523,23 @@ async def test_sqlite_with_an_old_catalog_is_caught(
     monkeypatch.setattr(claims, "claim", claim)
     with pytest.raises(AssertionError):
         await pause_elsewhere(await open_world(SqliteStore(tmp_path), hospital))
+
+
+@pytest.mark.parametrize("kind", ["postgres", "sqlite"])
+async def test_keys_that_are_not_charged_for_what_they_took_are_caught(
+    monkeypatch: pytest.MonkeyPatch,
+    hospital: list[Store],
+    tmp_path: Path,
+    postgres_url: str,
+    kind: str,
+) -> None:
+    from taskforge.domain.fairness import KeyRounds
+
+    monkeypatch.setattr(KeyRounds, "charge", lambda *_: None)
+    monkeypatch.setattr(KeyRounds, "settle", lambda *_: None)
+    store = PostgresStore(postgres_url) if kind == "postgres" else SqliteStore(tmp_path)
+    with pytest.raises(AssertionError):
+        await turns_are_remembered(await open_world(store, hospital))
 
 
 async def test_sqlite_without_limits_is_caught(

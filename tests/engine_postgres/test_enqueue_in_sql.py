@@ -10,6 +10,7 @@ import pytest
 
 from taskforge.domain.claim import Claim
 from taskforge.domain.errors import Conflict, QueuePaused
+from taskforge.domain.fairness import key_of
 from taskforge.domain.ids import is_job_id
 from taskforge.domain.job import Inserted, JobStatus, Refused, new_job
 from taskforge.domain.query import JobFilter, Page
@@ -121,6 +122,22 @@ async def test_the_function_makes_a_job_like_any_other(
     assert [found.id for found in listed.jobs] == [made]
     [claimed] = await engine.claim(Claim(worker.incarnation, 5))
     assert (claimed.payload, claimed.timeout_seconds, claimed.attempt) == (b'{"a": 1}', 5.0, 1)
+
+
+async def test_the_function_gives_a_job_the_key_that_python_gives_it(
+    engine: PostgresEngine, connection: asyncpg.Connection, schema: str
+) -> None:
+    [queue] = await engine.queues([1])
+    settings = QueueSettings.parse({"fairness": {}})
+    await engine.change_queue(1, UpdateQueue(queue=queue.id, settings=settings))
+    for name in ("acme", "Ünïcode ☃", *(f"key-{number}" for number in range(20))):
+        await engine.insert(1, [new_job("emails", "send", fairness_key=name)])
+        made = await call(connection, schema, f"'emails', 'send', fairness_key => '{name}'")
+        rows = await connection.fetch(f"select key, job from {schema}.ready where key is not null")
+        assert {row["key"] for row in rows} == {key_of(name)}
+        assert made in {row["job"] for row in rows}
+        worker = await engine.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 60)
+        assert len(await engine.claim(Claim(worker.incarnation, 5))) == 2
 
 
 async def test_a_payload_left_out_is_an_empty_object(

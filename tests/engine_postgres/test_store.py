@@ -195,12 +195,12 @@ async def test_a_batch_that_was_not_found_yet_stays_in_doubt_when_another_is(
     worker = await engine.register(1, NewWorker(name="w", max_concurrent_jobs=1_000), 60)
     [job] = await engine.claim(Claim(worker.incarnation, 1))
     batch = await engine.connections.value("select batch from taskforge.running")
-    engine._claims._doubts[worker.incarnation] = {
+    engine._claims._lost._doubts[worker.incarnation] = {
         batch: time.monotonic(),
         batch + 100: time.monotonic(),
     }
     assert [one.fence for one in await engine.claim(Claim(worker.incarnation, 1))] == [job.fence]
-    assert list(engine._claims._doubts[worker.incarnation]) == [batch + 100]
+    assert list(engine._claims._lost._doubts[worker.incarnation]) == [batch + 100]
 
 
 class Slow:

@@ -6,8 +6,8 @@ from uuid import UUID
 import pytest
 
 from taskforge.domain.queue import Queue, QueueSettings
-from taskforge.storage.catalog import Card, Lane, Taker
-from taskforge.storage.occupancy import LANES_IN_ONE_SURVEY, Occupancy, View
+from taskforge.storage.catalog import Card, Lane, Taker, spot_of
+from taskforge.storage.occupancy import BEHIND_ALL, LANES_IN_ONE_SURVEY, Occupancy, View
 
 THEN = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -160,3 +160,34 @@ def test_heads_that_move_on_and_on_leave_no_heap_of_old_ones(occupancy: Occupanc
         occupancy.leave(1, turn, occupancy.moment)
     assert len(view._heap) < 2_000
     assert numbers(view) == [1]
+
+
+def test_a_key_that_was_empty_is_asked_again_though_its_job_comes_back_at_its_old_turn(
+    occupancy: Occupancy,
+) -> None:
+    spot = spot_of(1, 77)
+    view = occupancy.view(taker())
+    for _ in range(3):
+        occupancy.tell(spot, 10)
+        if view.unjudged:
+            judge(view)
+        for _ in range(2):
+            [lane] = view.best(16, limit=5)[0]
+            assert (lane.number, lane.key, lane.most) == (1, 77, 5)
+        view.charge([lane])
+        view.settle([lane], {spot: 1})
+        occupancy.leave(spot, None, occupancy.moment)
+        assert view.best(16, limit=5) == ([], None)
+
+
+def test_keys_of_one_queue_take_turns_and_leave_the_other_lanes_their_places(
+    occupancy: Occupancy,
+) -> None:
+    occupancy.survey([(2, 15), (spot_of(1, 7), 10), (spot_of(1, 8), 20)], 0, 0.0, 0.0)
+    view = occupancy.view(taker())
+    judge(view)
+    lanes, frontier = view.best(16, limit=4)
+    asked = {lane.spot: lane.most for lane in lanes}
+    assert asked == {2: None, spot_of(1, 7): 2, spot_of(1, 8): 2}
+    # Of its tier all were asked that the limit allows, and those of others wait.
+    assert frontier == (99, BEHIND_ALL)

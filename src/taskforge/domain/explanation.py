@@ -9,6 +9,7 @@ from uuid import UUID
 import msgspec
 
 from taskforge.domain.eligibility import Hindrance
+from taskforge.domain.fairness import Share
 from taskforge.domain.job import JobStatus
 from taskforge.domain.limiter import Bucket, BucketState, foresee
 from taskforge.domain.worker import Worker, WorkerStatus
@@ -43,6 +44,12 @@ class PlaceInLine(msgspec.Struct, frozen=True, kw_only=True):
     skipped: frozenset[UUID] = frozenset()
     misfit_at: datetime | None = None  # when its arguments first fitted no handler
     misfit: str | None = None  # and what the last worker said of that
+    # where the keys of its queue take turns; `ahead` then counts jobs of its own key, and those of
+    # a higher priority
+    share: Share | None = None
+    key_running: int = 0  # jobs of its key, where those are limited
+    key_rate: Rate | None = None  # what a rate lets its key start
+    key_waiting: int = 0  # and those that ran before and wait to be tried again
 
 
 class Reason(msgspec.Struct, frozen=True):

@@ -98,7 +98,7 @@ class NewJob(Extras, frozen=True, kw_only=True, gc=False):
     unique_key: Annotated[str | None, Text(255)] = None
     idempotency_key: Annotated[str | None, Text(255)] = None
     idempotency_seconds: Annotated[float, Number(1, 365 * DAY)] = 86_400.0
-    # stored and shown; claims do not go by it yet
+    # where the queue has `fairness`, its keys take turns
     fairness_key: Annotated[str | None, Text(255)] = None
     id: UUID | None = None
     note: Note | None = None  # for the audit log; no part of the job

@@ -10,6 +10,7 @@ import msgspec
 
 from taskforge.domain import rules
 from taskforge.domain.errors import Conflict, Invalid
+from taskforge.domain.fairness import Fairness, parse_fairness
 from taskforge.domain.limiter import Adaptive, Bucket, FixedRate, LeakyBucket, TokenBucket
 from taskforge.domain.retry import RetryPolicy
 
@@ -54,6 +55,8 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     retention_days: float | None = None
     # The largest payload, as JSON
     payload_limit_bytes: int = 262_144
+    # Whether its jobs take turns by their `fairness_key`, and how: `{}` for equal shares
+    fairness: Fairness | None = None
 
     @classmethod
     def parse(cls, values: dict[str, Any]) -> Self:
@@ -105,7 +108,14 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     @property
     def is_gated(self) -> bool:
         """Whether claims must consult a limit kept in the store. Queues without one pay nothing."""
-        return self.max_concurrent_jobs is not None or self.rate_limit is not None
+        return (
+            self.max_concurrent_jobs is not None or self.rate_limit is not None or self.limits_keys
+        )
+
+    @property
+    def limits_keys(self) -> bool:
+        """Whether it has a limit for each fairness key."""
+        return self.fairness is not None and self.fairness.limits_keys
 
     @property
     def bucket(self) -> Bucket | None:
@@ -162,6 +172,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "accept_while_paused": rules.flag,
     "retention_days": lambda field, value: rules.number(field, value, 0.01, 3_650),
     "payload_limit_bytes": lambda field, value: rules.integer(field, value, 1, MAX_PAYLOAD_BYTES),
+    "fairness": parse_fairness,
 }
 _OPTIONAL = {name for name in _CHECKS if getattr(QueueSettings(), name) is None}
 

@@ -15,6 +15,7 @@ from taskforge.domain.explanation import (
     Reason,
     hindrance_now,
 )
+from taskforge.domain.fairness import Share
 from taskforge.domain.job import StoredJob
 from taskforge.domain.outcome import MISFIT_SECONDS
 from taskforge.domain.queue import Queue
@@ -193,6 +194,21 @@ def limited(queue: Queue, standing: PlaceInLine, now: datetime) -> list[Reason]:
             f"{settings.max_concurrent_jobs:,} at once"
         )
         reasons.append(Reason("concurrency", text))
+    fairness, running, waiting = settings.fairness, standing.key_running, standing.key_waiting
+    if fairness is not None and standing.share is not None and not fairness.room(running, waiting):
+        text = f"{running:,} jobs of its key run, and at most {fairness.max_concurrent_per_key:,}"
+        if fairness.is_serial:
+            text = "the jobs of its key run one after the other, and " + (
+                "one of them runs" if running else "one before it waits to be tried again"
+            )
+        reasons.append(Reason("key_concurrency", text))
+    of_key = standing.key_rate
+    if fairness is not None and of_key is not None and of_key.wait > 0:
+        text = (
+            f"at most {fairness.rate_limit_per_key:g} jobs of its key start in a minute: the next "
+            f"one in {span(of_key.wait)}"
+        )
+        reasons.append(Reason("key_rate_limit", text, now + timedelta(seconds=of_key.wait)))
     if settings.rate_limit is not None and rate is not None and rate.wait > 0:
         lets = f"starts at most {settings.rate_limit:g} jobs a minute"
         if rate.pace * 60 < 0.99 * settings.rate_limit:
@@ -207,10 +223,23 @@ def limited(queue: Queue, standing: PlaceInLine, now: datetime) -> list[Reason]:
 
 def behind(standing: PlaceInLine) -> list[Reason]:
     counts = (
-        ("behind", standing.ahead, "its queue"),
+        ("behind", standing.ahead, "its queue" if standing.share is None else "its key"),
         ("other_queues", standing.elsewhere, "other queues"),
     )
-    return [Reason(code, _go_first(count, whose)) for code, count, whose in counts if count]
+    return [
+        *(Reason(code, _go_first(count, whose)) for code, count, whose in counts if count),
+        *_in_turns(standing.share),
+    ]
+
+
+def _in_turns(share: Share | None) -> list[Reason]:
+    if share is None or share.keys < 2:
+        return []
+    text = (
+        f"{share.keys:,} keys of its queue take turns; of each {share.whole / share.weight:,.3g} "
+        f"jobs that start, about one is of its key"
+    )
+    return [Reason("turns", text)]
 
 
 def _go_first(count: int, whose: str) -> str:

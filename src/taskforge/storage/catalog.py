@@ -14,6 +14,7 @@ from uuid import UUID
 import msgspec
 
 from taskforge.domain.eligibility import Hindrance, hindrance_to_run, hindrance_to_serve
+from taskforge.domain.fairness import NO_KEY
 from taskforge.domain.queue import Queue, QueueSettings
 from taskforge.domain.worker import Worker
 
@@ -41,6 +42,21 @@ class Lane(msgspec.Struct, frozen=True):
 
 LaneKey = tuple[int, str, int, str]
 """(queue, job type, priority, requires)"""
+# A spot is a lane, or what it holds of one fairness key, as one number: lanes come first, then
+# (lane, key) in their order, which is the order in which surveys walk.
+_FIRST_KEYED = 2**64
+
+
+def spot_of(lane: int, key: int) -> int:
+    return lane if key == NO_KEY else lane * _FIRST_KEYED + key
+
+
+def lane_of(spot: int) -> int:
+    return spot if spot < _FIRST_KEYED else spot // _FIRST_KEYED
+
+
+def key_of_spot(spot: int) -> int:
+    return NO_KEY if spot < _FIRST_KEYED else spot % _FIRST_KEYED
 
 
 class Card(msgspec.Struct, frozen=True):
@@ -99,6 +115,12 @@ class OpenLane(msgspec.Struct, frozen=True):
     job_type: str
     priority: int
     settings: QueueSettings
+    key: int = NO_KEY  # of the jobs that are meant, where a lane holds some by their key
+    most: int | None = None  # how many of them it is their turn to give
+
+    @property
+    def spot(self) -> int:
+        return spot_of(self.number, self.key)
 
 
 def tier_of(queue: Queue, lane: Lane) -> int:

@@ -55,7 +55,7 @@ _EMAIL = {"minLength": 3, "maxLength": 254, "pattern": r"^[^@\s]+@([^@\s.]+\.)*[
 _PASSWORD = text(MAX_PASSWORD, MIN_PASSWORD)
 _QUEUE = {"name": text(100), "description": text(1_000, 0), "priority": _PRIORITY}
 _ROLE = {"role": one_of(Role)}
-_FAIRNESS = {"description": "Stored and shown; claims do not go by it yet"}
+_FAIRNESS = {"description": "Where the queue has `fairness`, its keys take turns"}
 
 _TIMING = {
     "cron": text(MOST_CHARACTERS),

@@ -117,7 +117,8 @@ def _complete_schemas(schemas: dict[str, Any]) -> None:
     _, made = msgspec.json.schema_components(
         [QueueSettings], ref_template="#/components/schemas/{name}"
     )
-    schemas["QueueSettings"] = _described(made["QueueSettings"])
+    schemas["QueueSettings"] = _described(made.pop("QueueSettings"))
+    schemas |= {name: one | {"additionalProperties": False} for name, one in made.items()}
     for name in _strict():
         if name in schemas:
             schemas[name]["additionalProperties"] = False
@@ -137,7 +138,7 @@ def _described(settings: dict[str, Any]) -> dict[str, Any]:
         name: {
             "oneOf": [
                 *(
-                    {"type": one["type"]} | ({"format": one["format"]} if "format" in one else {})
+                    {key: one[key] for key in ("type", "format", "$ref") if key in one}
                     for one in kinds
                 ),
                 _NULL,

@@ -41,6 +41,9 @@ async def enqueue(
     unique: Annotated[
         str | None, Parameter(help="A key that no other unfinished job may have.")
     ] = None,
+    fairness_key: Annotated[
+        str | None, Parameter(help="Where the queue has `fairness`, its keys take turns.")
+    ] = None,
     max_attempts: int | None = None,
     tag: Annotated[tuple[str, ...], Parameter(help="Repeatable.")] = (),
     wait: Annotated[
@@ -71,6 +74,7 @@ async def enqueue(
             priority=priority,
             at=when,
             unique_key=unique,
+            fairness_key=fairness_key,
             max_attempts=max_attempts,
             tags=tag,
         )

@@ -20,6 +20,9 @@ from taskforge.domain.job import JobStatus, StoredJob
 _QUIET = (
     "next",
     "behind",
+    "turns",
+    "key_concurrency",
+    "key_rate_limit",
     "other_queues",
     "running",
     "scheduled",

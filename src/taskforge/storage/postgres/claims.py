@@ -15,26 +15,26 @@ import msgspec
 
 from taskforge.domain.claim import Claim
 from taskforge.domain.errors import LeaseLost, StoreUnavailable
+from taskforge.domain.fairness import NO_KEY
 from taskforge.domain.job import Claimed
 from taskforge.domain.limiter import LeakyBucket
 from taskforge.domain.queue import QueueSettings
-from taskforge.storage.catalog import OpenLane, Taker, open_lane
-from taskforge.storage.occupancy import LARGE_CLAIM, Frontier, View, most_asked
-from taskforge.storage.postgres import codec
+from taskforge.storage.catalog import OpenLane, Taker, spot_of
+from taskforge.storage.occupancy import BEHIND_ALL, LARGE_CLAIM, Frontier, View, most_asked
 from taskforge.storage.postgres.catalog_cache import CatalogCache
 from taskforge.storage.postgres.claim_window import ClaimWindow
 from taskforge.storage.postgres.connection_pool import Connection
 from taskforge.storage.postgres.connections import PostgresConnections
 from taskforge.storage.postgres.gates import Gates
 from taskforge.storage.postgres.lane_surveys import Doubt, LaneSurveys
+from taskforge.storage.postgres.lost_claims import LostClaims, in_order
 from taskforge.storage.postgres.signals import Signals
 from taskforge.storage.postgres.silences import bridge
 
-DOUBT_SECONDS = 60.0
 CONTENDED_TRIES = 5
 MOST_ROUNDS = 64
 # in what claim.sql and adopt.sql return
-_FENCE, _LANE, _TURN, _BUSY_SINCE = map(itemgetter, (0, 1, 10, 13))
+_FENCE, _LANE, _TURN, _BUSY_SINCE, _KEY = map(itemgetter, (0, 1, 10, 13, 14))
 
 
 class Ask(msgspec.Struct, frozen=True):
@@ -47,13 +47,15 @@ class Ask(msgspec.Struct, frozen=True):
     by_age: bool  # whether nothing younger than that may be taken of its tier
     wish: Claim
     batch: int
+    spent: set[int]  # spots that gave nothing; gets those whose key may start nothing
 
 
 class Filled(msgspec.Struct):
     """What came of asking."""
 
     rows: list[asyncpg.Record] = []
-    asked: dict[int, OpenLane] = {}
+    asked: dict[int, OpenLane] = {}  # by number, and by spot
+    spent: set[int] = set()  # spots that gave nothing, or may not
     is_over: bool = False  # all lanes were asked that are known
     skipped: bool = False  # a limit was passed over because another claim held it
 
@@ -66,15 +68,15 @@ class PostgresClaims:
         self._catalog_cache = catalog_cache
         self._signals = signals
         self._surveys = LaneSurveys(connections, catalog_cache, signals)
-        self._one, self._many, self._some = map(
-            connections.sql, ("claim_one", "claim_many", "claim_some")
+        self._one, self._many, self._some, self._keys = map(
+            connections.sql, ("claim_one", "claim_many", "claim_some", "claim_keys")
         )
         self._windows: dict[UUID, ClaimWindow] = {}
         self._batches = itertools.count(random.getrandbits(62))
-        self._doubts: dict[UUID, dict[int, float]] = {}
+        self._lost = LostClaims(connections, catalog_cache)
 
     async def claim(self, claim: Claim) -> list[Claimed]:
-        adopted = await self._adopt(claim.incarnation)
+        adopted = await self._lost.adopt(claim.incarnation)
         if adopted:
             return adopted
         batches: list[int] = []
@@ -82,10 +84,10 @@ class PostgresClaims:
             return await self._claim_or_bridge(batches, claim)
         except LeaseLost:
             self._windows.pop(claim.incarnation, None)
-            self._doubts.pop(claim.incarnation, None)
+            self._lost.forget(claim.incarnation)
             raise
         except BaseException:
-            self._doubt(claim.incarnation, batches)
+            self._lost.doubt(claim.incarnation, batches)
             raise
 
     async def _claim_or_bridge(self, batches: list[int], claim: Claim) -> list[Claimed]:
@@ -109,7 +111,7 @@ class PostgresClaims:
                 view = await self._surveys.view(taker)
                 await self._fill(filled, batches, taker, version, view, wish)
                 if filled.rows:
-                    return _in_order(filled.rows, filled.asked)
+                    return in_order(filled.rows, filled.asked)
             doubt = await self._surveys.doubt(
                 taker, survey=takes and self._surveys.may_survey(taker.project)
             )
@@ -128,7 +130,7 @@ class PostgresClaims:
     async def _has_more(self, taker: Taker, filled: Filled, doubt: Doubt) -> bool:
         """Whether the survey has found lanes that were not asked, or goes on."""
         view = await self._surveys.view(taker)
-        return doubt.more or bool(view.best(1, without=filled.asked)[0])
+        return doubt.more or bool(view.best(1, filled.asked.keys() | filled.spent)[0])
 
     def look_from_head(self) -> None:
         for window in self._windows.values():
@@ -146,31 +148,34 @@ class PostgresClaims:
         """Ask the best lanes. Where that brings too few, because one lane holds nearly all there is
         or those asked held little, ask again at once."""
         window = self._windows.setdefault(taker.incarnation, ClaimWindow())
-        rows = filled.rows
-        spent: set[int] = set()
+        rows, spent = filled.rows, filled.spent
         by_age, once = True, self._claim_all
         for _ in range(MOST_ROUNDS):
             rest = msgspec.structs.replace(wish, limit=wish.limit - len(rows)) if rows else wish
-            lanes, frontier = view.best(most_asked(rest.limit), without=spent)
+            lanes, frontier = view.best(most_asked(rest.limit), spent, rest.limit)
             filled.is_over = frontier is None
             quiet = bool(self._catalog_cache.unheard.get(taker.project))
             if not lanes and not (quiet and not rows):
                 break
-            filled.asked.update((lane.number, lane) for lane in lanes)
-            # A rate is kept in Python, in steps; how many may run in the claim itself, which does
-            # not say why it gives none.
-            if quiet or any(lane.settings.bucket is not None for lane in lanes):
+            for lane in lanes:
+                filled.asked[lane.number] = filled.asked[lane.spot] = lane
+            # Rates and limits by key are kept in Python, in steps; how many may run in the claim
+            # itself, which does not say why it gives none.
+            if quiet or any(_is_stepped(lane) for lane in lanes):
                 once = self._claim_gated
             batches.append(next(self._batches))
-            ask = Ask(taker, version, lanes, frontier, by_age, rest, batches[-1])
+            ask = Ask(taker, version, lanes, frontier, by_age, rest, batches[-1], spent)
+            view.charge(lanes)
             try:
                 more, skipped = await once(ask)
             except StoreUnavailable:
                 if not rows:
                     raise
-                self._doubt(taker.incarnation, batches[-1:])
+                self._lost.doubt(taker.incarnation, batches[-1:])
                 break  # what was taken counts
             filled.skipped |= skipped
+            if any(lane.most is not None for lane in lanes):
+                view.settle(lanes, Counter(map(_spot, more)))
             rows += more
             if not more:
                 batches.pop()
@@ -187,7 +192,7 @@ class PostgresClaims:
                     break  # there are jobs, but no slots
                 by_age = False  # they are younger than what the other lanes are thought to hold
             else:
-                spent.update(lane.number for lane in lanes)
+                spent.update(lane.spot for lane in lanes)
         rows.sort(key=_TURN)
 
     async def _claim_all(self, ask: Ask) -> tuple[list[asyncpg.Record], bool]:
@@ -206,19 +211,33 @@ class PostgresClaims:
         taker, wish, frontier = ask.taker, ask.wish, ask.frontier
         window = self._windows.setdefault(taker.incarnation, ClaimWindow())
         occupancy = self._surveys.occupancy_of(taker.project)
-        numbers, moment = [lane.number for lane in lanes], occupancy.moment
+        spots, moment = [lane.spot for lane in lanes], occupancy.moment
         started = time.monotonic()
-        bounds, most = window.ask(numbers, wish.limit, started)
+        bounds, most = window.ask(spots, wish.limit, started)
+        in_rounds = any(lane.most is not None for lane in lanes)
+        if in_rounds:
+            # What is tried again may stand before what was taken last.
+            bounds = [
+                0 if lane.settings.limits_keys else bound
+                for bound, lane in zip(bounds, lanes, strict=True)
+            ]
+            most = [
+                rows if lane.most is None else lane.most
+                for rows, lane in zip(most, lanes, strict=True)
+            ]
         if caps:
             most = [
                 min(rows, caps.get(lane.queue, rows))
                 for rows, lane in zip(most, lanes, strict=True)
             ]
         text = self._one if len(lanes) == 1 else self._many
-        behind: tuple[int | None, ...] = ()
+        behind: tuple[Any, ...] = ()
         if frontier is not None:
-            by_age = ask.by_age and wish.limit < LARGE_CLAIM
+            by_age = ask.by_age and wish.limit < LARGE_CLAIM and frontier[1] != BEHIND_ALL
             text, behind = self._some, (frontier[0], frontier[1] if by_age else None)
+        if in_rounds:
+            text = self._keys
+            behind = (*(behind or (None, None)), [lane.most is not None for lane in lanes])
         rows = await connection.fetch(
             text,
             taker.incarnation,
@@ -227,7 +246,7 @@ class PostgresClaims:
             wish.limit,
             taker.worker,
             ask.batch,
-            numbers,
+            [lane.number for lane in lanes],
             [lane.tier for lane in lanes],
             bounds,
             most,
@@ -240,23 +259,26 @@ class PostgresClaims:
             wish.reporting,
             window.busy_since,
             taker.project,
+            [lane.key or None for lane in lanes] if in_rounds else None,
             *behind,
         )
         finished = time.monotonic()
         window.left = None
-        if frontier is not None and rows:
-            window.left = {_LANE(row): _TURN(row) for row in rows if _FENCE(row) is None}
+        if behind and rows:
+            window.left = {_spot(row): _TURN(row) for row in rows if _FENCE(row) is None}
             rows = [row for row in rows if _FENCE(row) is not None]
             for lane in lanes:
-                head = window.left.get(lane.number)
+                head = window.left.get(lane.spot)
                 # Of a limited queue nothing may have been looked at.
-                if head is not None or not lane.settings.is_gated:
-                    occupancy.leave(lane.number, head, moment)
+                if head is not None or caps is not None or not lane.settings.is_gated:
+                    occupancy.leave(lane.spot, head, moment)
         if rows:
             window.is_busy_since(_BUSY_SINCE(rows[0]))
         rows.sort(key=_TURN)
         window.learn(
-            [*zip(map(_LANE, rows), map(_TURN, rows), strict=True)], finished, finished - started
+            [*zip(map(_spot if in_rounds else _LANE, rows), map(_TURN, rows), strict=True)],
+            finished,
+            finished - started,
         )
         return rows
 
@@ -274,10 +296,15 @@ class PostgresClaims:
                 for lane in ask.lanes
                 if lane.queue not in limits or caps.get(lane.queue, 0) > 0
             ]
+            usable, full = await gates.within_keys(usable)
+            ask.spent.update(
+                spot_of(lane.number, key) for lane in ask.lanes for key in full.get(lane.queue, ())
+            )
             rows = await self._claim(connection, ask, usable, caps) if usable else []
             queue_of = {lane.number: lane.queue for lane in usable}
             taken = Counter(queue_of[row["lane"]] for row in rows)
-            wait = await gates.close(taken, len(rows))
+            by_key = Counter((queue_of[_LANE(row)], _KEY(row) or NO_KEY) for row in rows)
+            wait = await gates.close(taken, by_key, len(rows))
         unheard = self._catalog_cache.unheard.setdefault(ask.taker.project, set())
         for queue, settings in limits.items():
             if isinstance(settings.bucket, LeakyBucket):
@@ -305,41 +332,14 @@ class PostgresClaims:
         queues &= limits.keys()
         return limits
 
-    def _doubt(self, incarnation: UUID, batches: list[int]) -> None:
-        """They may have committed although nobody heard of it: the next claim looks for what they
-        took."""
-        if batches:
-            self._doubts.setdefault(incarnation, {}).update(
-                dict.fromkeys(batches, time.monotonic())
-            )
 
-    async def _adopt(self, incarnation: UUID) -> list[Claimed]:
-        """What claims with a lost answer took, also from lanes that are no longer open to the
-        worker: it holds those jobs already. Batches that took nothing stay in doubt for a while,
-        because the server may commit them late."""
-        doubts = self._doubts.get(incarnation)
-        if not doubts:
-            return []
-        rows = await self._connections.fetch(
-            "adopt", incarnation, list(doubts), self._connections.bound_now()
-        )
-        lanes = await self._catalog_cache.lanes({_LANE(row) for row in rows})
-        asked = {}
-        for lane in lanes.values():
-            cards = await self._catalog_cache.cards(lane.project, [lane.queue])
-            asked[lane.number] = open_lane(cards[lane.queue].queue, lane)
-        found, now = {row["batch"] for row in rows}, time.monotonic()
-        for batch, since in list(doubts.items()):
-            if batch in found or now - since >= DOUBT_SECONDS:
-                doubts.pop(batch, None)
-        return _in_order(sorted(rows, key=_TURN), asked)
+def _spot(row: asyncpg.Record) -> int:
+    return spot_of(_LANE(row), _KEY(row) or NO_KEY)
+
+
+def _is_stepped(lane: OpenLane) -> bool:
+    return lane.settings.bucket is not None or lane.settings.limits_keys
 
 
 def _any_gated(lanes: Sequence[OpenLane]) -> bool:
     return any(lane.settings.is_gated for lane in lanes)
-
-
-def _in_order(rows: list[Any], lanes: dict[int, OpenLane]) -> list[Claimed]:
-    if len({lanes[number].tier for number in set(map(_LANE, rows))}) > 1:
-        rows.sort(key=lambda row: lanes[_LANE(row)].tier)  # stable: by turn within a tier
-    return [codec.claimed(row, lanes[_LANE(row)]) for row in rows]

@@ -107,6 +107,7 @@ def claimed(row: asyncpg.Record, lane: OpenLane) -> Claimed:
         deadline,
         waited,
         _,
+        _,
     ) = row
     job = Claimed(
         fence,

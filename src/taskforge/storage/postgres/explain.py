@@ -11,8 +11,10 @@ import msgspec
 from taskforge.domain.errors import NotFound
 from taskforge.domain.explain import explain
 from taskforge.domain.explanation import MOST_AHEAD, Explanation, Judged, PlaceInLine, Rate
+from taskforge.domain.fairness import NO_KEY, Share
 from taskforge.domain.ids import last_fence_of
 from taskforge.domain.job import JobStatus, StoredJob
+from taskforge.domain.limiter import BucketState
 from taskforge.domain.queue import Queue
 from taskforge.storage.catalog import Card, Lane
 from taskforge.storage.explaining import MOST_LANES, Before, lanes_before, verdicts
@@ -34,6 +36,7 @@ class Seen(NamedTuple):
     row: asyncpg.Record | None  # in ready or waiting
     ahead: int  # jobs of its queue that go first
     elsewhere: int  # and of others
+    share: Share | None  # where its queue's keys take turns
     now: datetime
 
     @property
@@ -80,6 +83,7 @@ class PostgresExplain:
 
     async def _look(self, projects: Sequence[int], job: UUID) -> Seen:
         now, ahead, elsewhere = await self._connections.now(), 0, 0
+        share: Share | None = None
         async with self._connections.reading(projects) as connection:
             found = await self._reads.find_jobs(connection, list(projects), [job])
             if not found:
@@ -99,17 +103,25 @@ class PostgresExplain:
             [codec.worker(worker, worker["now"], self._heartbeat_timeout) for worker in listed],
         )
         if row is not None and row["turn"] is not None and lane is not None:
-            before = await self._lanes_before(lane, given, row["skipped"] or ())
+            before, keys = await self._lanes_before(lane, given, row["skipped"] or ())
             place = row["turn"], row["fence"], now, MOST_AHEAD, lane.project
+            own = before.better, before.beside
+            fairness, key = card.queue.settings.fairness, row["key"] or NO_KEY
+            if fairness is not None or key != NO_KEY:
+                share = Share.among(fairness, key, keys)
             async with self._connections.reading(projects) as connection:
-                ahead = await connection.fetchval(
-                    self._connections.sql("ahead"), before.better, before.beside, *place
+                ahead = await (
+                    connection.fetchval(self._connections.sql("ahead"), *own, *place)
+                    if share is None
+                    else connection.fetchval(
+                        self._connections.sql("ahead_of_key"), *own, *place, key or None
+                    )
                 )
                 others = before.better_elsewhere, before.beside_elsewhere
                 elsewhere = await connection.fetchval(
                     self._connections.sql("ahead"), *others, *place
                 )
-        return Seen(found[job], card.queue, given, row, ahead, elsewhere, now)
+        return Seen(found[job], card.queue, given, row, ahead, elsewhere, share, now)
 
     async def _place_of(self, job: StoredJob) -> tuple[Card, Lane | None]:
         """The queue a job stands in, deleted or not, and its lane there."""
@@ -122,21 +134,40 @@ class PostgresExplain:
 
     async def _lanes_before(
         self, lane: Lane, given: Sequence[Judged], skipped: Collection[UUID]
-    ) -> Before:
-        rows = await self._connections.fetch("occupied", lane.project, 0, MOST_LANES)
-        occupied = await self._catalog_cache.lanes([one["lane"] for one in rows])
+    ) -> tuple[Before, set[int]]:
+        """Also the keys that take turns with it."""
+        rows = await self._connections.fetch("occupied", lane.project, 0, 0, 0, MOST_LANES)
+        occupied = await self._catalog_cache.lanes({one["lane"] for one in rows})
         queues = {lane.queue} | {other.queue for other in occupied.values()}
         cards = await self._catalog_cache.cards(lane.project, queues)
-        return lanes_before(lane, occupied.values(), cards, given, skipped)
+        before = lanes_before(lane, occupied.values(), cards, given, skipped)
+        beside = set(before.beside)
+        return before, {one["key"] or NO_KEY for one in rows if one["lane"] in beside}
+
+    async def _rate_of_key(self, seen: Seen, key: int, now: float) -> Rate | None:
+        fairness = seen.queue.settings.fairness
+        if fairness is None or fairness.bucket is None:
+            return None
+        rows = await self._connections.fetch("key_gates", [seen.queue.number], [key])
+        state = BucketState(rows[0]["tokens"], rows[0]["refreshed_at"]) if rows else None
+        return Rate.seen(fairness.bucket, state, now, seen.ahead)
 
     async def _standing(self, seen: Seen, row: asyncpg.Record) -> PlaceInLine:
         settings = seen.queue.settings
-        running, rate = 0, None
+        running, key_running, key_waiting, rate, key_rate = 0, 0, 0, None, None
         if settings.is_gated:
             [gate] = await self._connections.fetch(
                 "gate_now", seen.queue.number, self._connections.bound_now()
             )
             running = gate["running"]
+            if settings.limits_keys and row["key"] is not None:
+                counts = await self._connections.fetch(
+                    "count_keys", [seen.queue.number], [row["key"]]
+                )
+                of_key = [one for one in counts if one["key"] == row["key"]]
+                key_running = sum(one["running"] for one in of_key)
+                key_waiting = sum(one["waiting"] for one in of_key)
+                key_rate = await self._rate_of_key(seen, row["key"], gate["now"])
             if settings.bucket is not None:
                 rate = Rate.seen(settings.bucket, state_of(gate), gate["now"], seen.ahead)
         return msgspec.structs.replace(
@@ -144,6 +175,10 @@ class PostgresExplain:
             ready_seconds=max(0.0, seen.now.timestamp() - row["turn"] / 1e6),
             ahead=seen.ahead,
             elsewhere=seen.elsewhere,
+            share=seen.share,
+            key_running=key_running,
+            key_waiting=key_waiting,
+            key_rate=key_rate,
             running=running,
             rate=rate,
             until=row["until"],

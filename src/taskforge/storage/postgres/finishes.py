@@ -9,6 +9,7 @@ import asyncpg
 import msgspec
 
 from taskforge.domain.execution import ExecutionStatus
+from taskforge.domain.fairness import NO_KEY
 from taskforge.domain.ids import epoch_of, uuid_from_int
 from taskforge.domain.job import JobStatus
 from taskforge.domain.outcome import (
@@ -26,6 +27,7 @@ from taskforge.domain.outcome import (
     Transition,
     is_ending,
 )
+from taskforge.storage.catalog import spot_of
 from taskforge.storage.postgres import codec
 from taskforge.storage.postgres.catalog_cache import CatalogCache
 from taskforge.storage.postgres.claims import PostgresClaims
@@ -41,6 +43,8 @@ _ENDED: dict[type, int] = {
 _RETRIED = codec.EXECUTION_CODE[ExecutionStatus.RETRY_SCHEDULED]
 _RELEASED = codec.EXECUTION_CODE[ExecutionStatus.CANCELLED]
 _BURIED = codec.EXECUTION_CODE[ExecutionStatus.DEAD_LETTER]
+Grave = tuple[int, int, int, int | None]
+"""The lane of a dead letter, its queue, its fresh budget, and its key where keys take turns."""
 
 
 class PostgresFinishes:
@@ -146,14 +150,16 @@ class PostgresFinishes:
             lost += await self._end(fallen, lapsed=lapsed)
         if not living:
             return lost
-        *columns, misfits = map(
+        *columns, misfits, keys = map(
             list, zip(*(self._row(finish, facts, buried) for finish in living), strict=True)
         )
         rows = await self._connections.fetch(
-            "again", *columns, misfits, self._connections.bound_now(), lapsed
+            "again", *columns, misfits, self._connections.bound_now(), lapsed, keys
         )
         arrivals = [
-            (row["project"], row["lane"], row["turn"]) for row in rows if row["lane"] is not None
+            (row["project"], spot_of(row["lane"], row["key"] or NO_KEY), row["turn"])
+            for row in rows
+            if row["lane"] is not None
         ]
         if arrivals:
             self._claims.look_from_head()
@@ -180,12 +186,12 @@ class PostgresFinishes:
         self,
         finish: Finish,
         facts: dict[UUID, asyncpg.Record],
-        buried: dict[UUID, tuple[int, int, int]],
+        buried: dict[UUID, Grave],
     ) -> tuple[Any, ...]:
         fence, transition = finish.fence, finish.transition
         status, spent, crashed, misfit, skipper = _RELEASED, False, False, False, None
         delay: float | None = None
-        grave: tuple[int | None, int | None, int | None] = (None, None, None)
+        grave: Grave | tuple[None, None, None, None] = (None, None, None, None)
         error = reason = None
         match transition:
             case ToRetry(wait, info, did_crash, misfit):
@@ -225,11 +231,12 @@ class PostgresFinishes:
             spent,
             crashed,
             skipper,
-            *grave,
+            *grave[:3],
             error,
             reason,
             finish.ran,
             misfit,
+            grave[3],
         )
 
     async def _facts(self, finishes: list[Finish]) -> dict[UUID, asyncpg.Record]:
@@ -252,9 +259,8 @@ class PostgresFinishes:
 
     async def _graves(
         self, finishes: list[Finish], facts: dict[UUID, asyncpg.Record]
-    ) -> dict[UUID, tuple[int, int, int]]:
-        """For each dead letter whose queue still lives: its lane there, the queue, and its fresh
-        budget."""
+    ) -> dict[UUID, Grave]:
+        """For each dead letter whose queue still lives, where it goes."""
         graves = {}
         for finish in finishes:
             if not isinstance(finish.transition, ToDeadLetter) or finish.fence not in facts:
@@ -269,7 +275,8 @@ class PostgresFinishes:
             queue = cards[name].queue
             key = (queue.number, lane.job_type, lane.priority, lane.requires)
             number = (await self._catalog_cache.lanes_for([key]))[key].number
-            graves[finish.fence] = (number, queue.number, queue.settings.max_attempts)
+            kept = None if queue.settings.fairness is None else row["key"]
+            graves[finish.fence] = (number, queue.number, queue.settings.max_attempts, kept)
         return graves
 
 

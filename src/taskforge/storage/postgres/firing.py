@@ -11,12 +11,11 @@ from taskforge.domain.firing import REPLACED, Fired, Firing, slot_events
 from taskforge.domain.job import NewJob, Refused
 from taskforge.domain.schedule import SlotOutcome
 from taskforge.domain.term import Deposed
-from taskforge.storage.catalog import Lane
 from taskforge.storage.postgres.connection_pool import Connection
 from taskforge.storage.postgres.connections import PostgresConnections
 from taskforge.storage.postgres.inserts import PostgresInserts
 from taskforge.storage.postgres.job_changes import PostgresJobChanges
-from taskforge.storage.postgres.signals import Signals
+from taskforge.storage.postgres.signals import Arrival, Signals
 
 Written = tuple[Firing, datetime, SlotOutcome, str | None, NewJob | None]
 
@@ -35,16 +34,16 @@ class PostgresFiring:
         self._signals = signals
 
     async def fire(self, firings: Sequence[Firing], term: int | None) -> list[Fired]:
-        lanes: set[Lane] = set()
+        told: set[Arrival] = set()
 
         async def once() -> list[Fired]:
-            lanes.clear()
+            told.clear()
             async with self._connections.transaction() as connection:
-                return await self._fire(connection, firings, term, lanes)
+                return await self._fire(connection, firings, term, told)
 
         fired = await self._connections.until_undisturbed(once)
         if any(one.jobs for one in fired):
-            self._signals.send([(lane.project, lane.number, 0) for lane in lanes])
+            self._signals.send(list(told))
         return fired
 
     async def _fire(
@@ -52,7 +51,7 @@ class PostgresFiring:
         connection: Connection,
         firings: Sequence[Firing],
         term: int | None,
-        lanes: set[Lane],
+        told: set[Arrival],
     ) -> list[Fired]:
         if term is not None and not await connection.fetch(
             self._connections.sql("hold_term"), term
@@ -60,7 +59,7 @@ class PostgresFiring:
             raise Deposed(term)
         standing = await self._advance(connection, firings)
         written = await self._add_slots(connection, standing, term)
-        refused = await self._insert_jobs(connection, written, lanes)
+        refused = await self._insert_jobs(connection, written, told)
         replaced = {one.cancels: one.project for one in standing if one.cancels is not None}
         if replaced:
             await self._job_changes.change_within(
@@ -121,14 +120,14 @@ class PostgresFiring:
         return [slot for slot in slots if (slot[0].schedule, slot[1]) in fresh]
 
     async def _insert_jobs(
-        self, connection: Connection, written: list[Written], lanes: set[Lane]
+        self, connection: Connection, written: list[Written], told: set[Arrival]
     ) -> set[tuple[int, datetime]]:
         """The slots whose job was not taken."""
         made = [(slot, job) for slot in written if (job := slot[4]) is not None]
         if not made:
             return set()
         answers = await self._inserts.insert_wanted_within(
-            connection, [(slot[0].project, job) for slot, job in made], lanes
+            connection, [(slot[0].project, job) for slot, job in made], told
         )
         refused: list[tuple[int, datetime, str]] = [
             (slot[0].schedule, slot[1], str(answer.error))

@@ -1,13 +1,16 @@
 """Holds claims to the limits of their queues: how many may run at once, and how many may start in a
 time."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import asyncpg
 import msgspec
 
+from taskforge.domain.fairness import NO_KEY
 from taskforge.domain.limiter import Adaptive, BucketState, Grant, is_due, judge, settle, take
 from taskforge.domain.queue import QueueSettings
+from taskforge.storage.catalog import OpenLane
+from taskforge.storage.key_limits import KeyLimits
 from taskforge.storage.postgres.connection_pool import Connection
 from taskforge.storage.postgres.connections import PostgresConnections
 
@@ -36,6 +39,7 @@ class Gates:
         self._limits = limits
         self._limit = 0
         self._gates: dict[int, Gate] = {}
+        self._keys: dict[int, KeyLimits] = {}  # of queues that limit theirs
 
     @property
     def caps(self) -> dict[int, int]:
@@ -55,9 +59,13 @@ class Gates:
         }
         if not self._gates:
             return
-        counts = await self._connection.fetch(
-            self._connections.sql("count_gates"), list(self._gates)
-        )
+        counted = [
+            queue
+            for queue, gate in self._gates.items()
+            if gate.settings.max_concurrent_jobs is not None
+        ]
+        count = self._connections.sql("count_gates")
+        counts = await self._connection.fetch(count, counted) if counted else []
         running = {row["gate"]: row["running"] for row in counts}
         news = await self._news()
         for queue, gate in self._gates.items():
@@ -73,6 +81,48 @@ class Gates:
                     state = judge(bucket, state, gate.now, *news[queue])
                 gate.grant = take(bucket, state, gate.now, gate.cap)
                 gate.cap = gate.grant.granted
+
+    async def within_keys(
+        self, lanes: Sequence[OpenLane]
+    ) -> tuple[list[OpenLane], dict[int, set[int]]]:
+        """What may be asked of these lanes without breaking the limits of their keys, and the keys
+        of each queue that may start nothing."""
+        limited = [lane for lane in lanes if lane.settings.limits_keys and lane.key != NO_KEY]
+        if not limited:
+            return list(lanes), {}
+        for lane in limited:
+            fairness = lane.settings.fairness
+            if fairness is not None and lane.queue not in self._keys:
+                self._keys[lane.queue] = KeyLimits(fairness, self._gates[lane.queue].now)
+        queues, keys = list(self._keys), [lane.key for lane in limited]
+        for row in await self._connection.fetch(self._connections.sql("count_keys"), queues, keys):
+            self._keys[row["queue"]].count(row["key"], row["running"], row["waiting"])
+        if any(limits.has_rate for limits in self._keys.values()):
+            states = self._connections.sql("key_gates")
+            for row in await self._connection.fetch(states, queues, keys):
+                self._keys[row["queue"]].remember(row["key"], row["tokens"], row["refreshed_at"])
+        for limits in self._keys.values():
+            limits.ask_anew()
+        allowed = [
+            lane if lane.queue not in self._keys else self._keys[lane.queue].within(lane)
+            for lane in lanes
+        ]
+        full = {queue: limits.full for queue, limits in self._keys.items()}
+        return [lane for lane in allowed if lane is not None], full
+
+    async def _close_keys(self, taken: Mapping[tuple[int, int], int]) -> list[float]:
+        """Keep what the rates of keys have left; `taken`: how many jobs, by queue and key."""
+        for (queue, key), count in taken.items():
+            if queue in self._keys:
+                self._keys[queue].use(key, count)
+        kept = [(queue, *one) for queue, limits in self._keys.items() for one in limits.kept()]
+        if kept:
+            await self._connection.executemany(self._connections.sql("save_key_gate"), kept)
+            for queue, limits in self._keys.items():
+                await self._connection.execute(
+                    self._connections.sql("forget_key_gates"), queue, limits.forgets_before
+                )
+        return [wait for limits in self._keys.values() for wait in limits.waits()]
 
     async def _news(self) -> dict[int, tuple[int, int]]:
         """What came of the jobs of adaptive queues since they were judged last: how many went well,
@@ -93,10 +143,13 @@ class Gates:
         gate = self._gates.get(queue)
         return gate is not None and used < gate.cap and claimed < self._limit
 
-    async def close(self, taken: Mapping[int, int], claimed: int) -> float | None:
-        """Keep what the limits remember. Returns after how many seconds a rate that held jobs back
-        lets the next one through."""
-        changed, waits = [], []
+    async def close(
+        self, taken: Mapping[int, int], by_key: Mapping[tuple[int, int], int], claimed: int
+    ) -> float | None:
+        """Keep what the limits remember; `taken`: how many jobs of each queue, `by_key`: of each
+        queue and fairness key. Returns after how many seconds a rate that held jobs back lets the
+        next one through."""
+        changed, waits = [], await self._close_keys(by_key)
         for queue, gate in self._gates.items():
             bucket, used = gate.settings.bucket, taken.get(queue, 0)
             if bucket is None or gate.grant is None:

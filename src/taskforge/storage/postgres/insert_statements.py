@@ -10,13 +10,14 @@ import msgspec
 
 from taskforge.domain.admission import held
 from taskforge.domain.errors import Conflict
+from taskforge.domain.fairness import key_in
 from taskforge.domain.job import KEPT_AS_IS, Inserted, NewJob, Refused, extras_text
 from taskforge.domain.trail import Entry
-from taskforge.storage.catalog import Lane
+from taskforge.storage.catalog import Lane, spot_of
 from taskforge.storage.postgres import codec
 from taskforge.storage.postgres.connections import PostgresConnections
 from taskforge.storage.postgres.insert_targets import Target, Versions, lanes_of
-from taskforge.storage.postgres.signals import Signals
+from taskforge.storage.postgres.signals import Arrival, Signals
 
 Answer = Inserted | Refused
 Wanted = tuple[int, NewJob, UUID]
@@ -136,6 +137,7 @@ class InsertStatements:
             [codec.array_literal(job.tags) for job in rich],
             [extras_text(job) for job in rich],
             *([getattr(job, name) for job in rich] for name in KEPT_AS_IS),
+            [key or None for key in keys_of(jobs, targets, remaining)],
         )
         fresh = {row["job"] for row in rows}
         for index in remaining:
@@ -239,6 +241,25 @@ class InsertStatements:
                     self._connections.sql("hand_over_key"), project, job.idempotency_key, holder
                 )
         return free
+
+
+def keys_of(jobs: list[Wanted], targets: list[Target], indexes: list[int]) -> list[int]:
+    """What stands for their fairness keys, where keys take turns."""
+    keys = []
+    for index in indexes:
+        target = targets[index]
+        assert isinstance(target, tuple)
+        keys.append(key_in(target[0].settings.fairness, jobs[index][1].fairness_key))
+    return keys
+
+
+def arrivals_of(jobs: list[Wanted], targets: list[Target], indexes: list[int]) -> set[Arrival]:
+    """Where they came to; nobody knows at which turn."""
+    keys = keys_of(jobs, targets, indexes)
+    return {
+        (lane.project, spot_of(lane.number, key), 0)
+        for lane, key in zip(lanes_of(targets, indexes), keys, strict=True)
+    }
 
 
 def columns_of(jobs: list[Wanted], targets: list[Target], indexes: list[int]) -> list[list[Any]]:

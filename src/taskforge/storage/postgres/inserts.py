@@ -13,7 +13,6 @@ from taskforge.domain.admission import refusal
 from taskforge.domain.alike import Alike
 from taskforge.domain.errors import Conflict, StoreUnavailable
 from taskforge.domain.job import Inserted, NewJob, Refused
-from taskforge.storage.catalog import Lane
 from taskforge.storage.postgres import codec
 from taskforge.storage.postgres.bookkeeping import enter
 from taskforge.storage.postgres.catalog_cache import CatalogCache
@@ -22,10 +21,11 @@ from taskforge.storage.postgres.insert_statements import (
     Answer,
     InsertStatements,
     Wanted,
+    arrivals_of,
     columns_of,
 )
 from taskforge.storage.postgres.insert_targets import InsertTargets, Target, lanes_of
-from taskforge.storage.postgres.signals import Signals
+from taskforge.storage.postgres.signals import Arrival, Signals
 
 MOST_IN_ONE_STATEMENT = 5_000
 TRIES = 3
@@ -115,28 +115,28 @@ class PostgresInserts:
         return await self._insert_within(connection, identified, again=False)
 
     async def insert_wanted_within(
-        self, connection: Any, wanted: Sequence[tuple[int, NewJob]], lanes: set[Lane]
+        self, connection: Any, wanted: Sequence[tuple[int, NewJob]], told: set[Arrival]
     ) -> list[Answer]:
-        """The same for jobs of several projects, in a transaction of our own. `lanes` gets those
-        that the jobs came to."""
+        """The same for jobs of several projects, in a transaction of our own. `told` gets where the
+        jobs came to."""
         identified = [(project, job, job.id or self._connections.mint()) for project, job in wanted]
-        return await self._insert_within(connection, identified, again=False, lanes=lanes)
+        return await self._insert_within(connection, identified, again=False, told=told)
 
     async def insert_as_one(self, project: int, jobs: Sequence[NewJob]) -> list[Answer]:
         """More than a statement takes, all or nothing: one entry in the audit log tells of all of
         them."""
         identified = [(project, job, job.id or self._connections.mint()) for job in jobs]
         tries = itertools.count()
-        lanes: set[Lane] = set()
+        told: set[Arrival] = set()
 
         async def once() -> list[Answer]:
             async with self._connections.transaction() as connection:
                 return await self._insert_within(
-                    connection, identified, again=next(tries) > 0, lanes=lanes
+                    connection, identified, again=next(tries) > 0, told=told
                 )
 
         answers = await self._connections.until_undisturbed(once)
-        self._signals.send([(lane.project, lane.number, 0) for lane in lanes])
+        self._signals.send(told)
         return answers
 
     async def _insert_within(
@@ -145,13 +145,13 @@ class PostgresInserts:
         jobs: list[Wanted],
         *,
         again: bool,
-        lanes: set[Lane] | None = None,
+        told: set[Arrival] | None = None,
     ) -> list[Answer]:
-        """`lanes` gets those that the jobs came to."""
+        """`told` gets where the jobs came to."""
         answers: list[Answer] = []
         for start in range(0, len(jobs), MOST_IN_ONE_STATEMENT):
             answers += await self._insert_identified(
-                jobs[start : start + MOST_IN_ONE_STATEMENT], connection, again=again, lanes=lanes
+                jobs[start : start + MOST_IN_ONE_STATEMENT], connection, again=again, told=told
             )
         await enter(self._connections, connection, trail.jobs_inserted(_stored(jobs, answers)))
         return answers
@@ -163,7 +163,7 @@ class PostgresInserts:
         *,
         again: bool,
         turn: asyncio.Lock | None = None,
-        lanes: set[Lane] | None = None,
+        told: set[Arrival] | None = None,
     ) -> list[Answer]:
         kinds = [
             (project, job.queue, job.job_type, job.priority, job.requires)
@@ -212,11 +212,11 @@ class PostgresInserts:
                     return answers
                 done = False
             if done:
-                goals = lanes_of(targets, accepted)
-                if lanes is not None:
-                    lanes.update(goals)
+                arrivals = arrivals_of(jobs, targets, accepted)
+                if told is not None:
+                    told.update(arrivals)
                 elif accepted:
-                    self._signals.send({(lane.project, lane.number, 0) for lane in goals})
+                    self._signals.send(arrivals)
                 return answers
             await self._targets.update(versions)
 

@@ -29,6 +29,7 @@ from taskforge.domain.changes import (
     plan,
 )
 from taskforge.domain.errors import Conflict, Gone, NotFound, TaskForgeError
+from taskforge.domain.fairness import key_in
 from taskforge.domain.ids import created_at
 from taskforge.domain.job import JobStatus, Refused
 from taskforge.storage.postgres import codec
@@ -196,7 +197,7 @@ class PostgresJobChanges:
         moves: Sequence[tuple[LocatedJob, Place]],
         answers: dict[UUID, Changed | Refused],
     ) -> list[Arrival]:
-        """Answer for jobs that get another place, and tell the lanes they came to. What may be
+        """Answer for jobs that get another place, and tell the spots they came to. What may be
         refused is asked job by job; what is not is carried out for all at once."""
         goals, placements = (
             Goals(self._catalog_cache, connection),
@@ -214,15 +215,16 @@ class PostgresJobChanges:
                         move, queue, kept if move.payload is None else len(move.payload)
                     )
                 lane = await self._find_lane(connection, goals, placements, job, move, queue.number)
-                accepted.append(Placement(job, move, queue.number, lane))
+                fair = key_in(queue.settings.fairness, job.facts["fairness_key"])
+                accepted.append(Placement(job, move, queue.number, lane, fair))
             except TaskForgeError as error:
                 answers[job.facts["id"]] = Refused(error)
         statuses = await placements.carry_out(accepted)
-        for job, move, _, _ in accepted:
+        for job, move, *_ in accepted:
             note = note_on(change, job.standing, move)
             answers[job.facts["id"]] = Changed(job.facts["id"], statuses[job.facts["id"]], note)
-        lanes = dict.fromkeys((one.job.facts["project"], one.lane, 0) for one in accepted)
-        return list(lanes)
+        spots = dict.fromkeys((one.job.facts["project"], one.spot, 0) for one in accepted)
+        return list(spots)
 
     @staticmethod
     async def _find_lane(

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from taskforge.storage.catalog import Taker
+from taskforge.domain.fairness import NO_KEY
+from taskforge.storage.catalog import Taker, key_of_spot, lane_of, spot_of
 from taskforge.storage.occupancy import LANES_IN_ONE_SURVEY, Occupancy, View
 from taskforge.storage.postgres.catalog_cache import CatalogCache
 from taskforge.storage.postgres.connections import PostgresConnections
@@ -76,12 +77,13 @@ class LaneSurveys:
         """See which lanes hold jobs, or the next so many of them."""
         occupancy = self.occupancy_of(project)
         moment, started, behind = occupancy.moment, time.monotonic(), occupancy.walked
-        rows = await self._connections.fetch("occupied", project, behind, LANES_IN_ONE_SURVEY)
+        rows = await self._connections.fetch(
+            "occupied", project, *survey_behind(behind), LANES_IN_ONE_SURVEY
+        )
         now = time.monotonic()
         if occupancy.walked == behind:  # else another survey was quicker
-            occupancy.survey(
-                [(row["lane"], row["turn"]) for row in rows], moment, now, now - started
-            )
+            found = [(spot_of(row["lane"], row["key"] or NO_KEY), row["turn"]) for row in rows]
+            occupancy.survey(found, moment, now, now - started)
 
     async def doubt(self, taker: Taker, *, survey: bool) -> Doubt:
         """Why a claim took nothing; with a survey in the same round trip."""
@@ -93,11 +95,22 @@ class LaneSurveys:
             self._connections.bound_now(),
             taker.project,
             survey,
-            behind,
+            *survey_behind(behind),
             LANES_IN_ONE_SURVEY,
         )
         if survey and occupancy.walked == behind:
             now = time.monotonic()
-            found = [*zip(row["lanes"] or (), row["turns"] or (), strict=True)]
+            columns = row["lanes"] or (), row["keys"] or (), row["turns"] or ()
+            found = [
+                (spot_of(lane, key or NO_KEY), turn)
+                for lane, key, turn in zip(*columns, strict=True)
+            ]
             occupancy.survey(found, moment, now, now - started)
         return Doubt(row["version"], row["alive"], survey and occupancy.walked > behind)
+
+
+def survey_behind(spot: int) -> tuple[int | None, int, int]:
+    """Where a survey goes on behind this spot: behind which lane, or behind which lane and key of
+    jobs that have one."""
+    key = key_of_spot(spot)
+    return (spot, 0, 0) if key == NO_KEY else (None, lane_of(spot), key)

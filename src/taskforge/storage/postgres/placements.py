@@ -8,6 +8,7 @@ from taskforge.domain.changes import Place
 from taskforge.domain.errors import Conflict
 from taskforge.domain.ids import RAISED_BY_RESTORE, fence_of, is_first
 from taskforge.domain.job import JobStatus
+from taskforge.storage.catalog import spot_of
 from taskforge.storage.postgres import codec
 from taskforge.storage.postgres.connection_pool import Connection
 from taskforge.storage.postgres.connections import PostgresConnections
@@ -21,6 +22,11 @@ class Placement(NamedTuple):
     move: Place
     queue: int
     lane: int
+    key: int  # what stands for its fairness key there
+
+    @property
+    def spot(self) -> int:
+        return spot_of(self.lane, self.key)
 
     @property
     def is_final(self) -> bool:
@@ -130,6 +136,7 @@ class Placements:
             # A start-by time counts until the first start.
             times["until"] if is_first(fence) else times["deadline"],
             keeps and one.job.standing.status is JobStatus.SCHEDULED,
+            one.key or None,
         )
 
     async def _fetch(self, name: str, *arguments: Any) -> list[Any]:

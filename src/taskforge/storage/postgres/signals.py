@@ -30,7 +30,8 @@ MOST_BYTES = 7_900  # the server refuses 8,000
 EVERYWHERE = "*"
 LATE_MICROSECONDS = 50_000  # what a signal tells of became ready so long before it came, or later
 Arrival = tuple[int, int, int]
-"""Project, lane, and a turn that the job which came there is not before."""
+"""Project, spot (a lane, or what it holds of one key), and a turn that the job which came there is
+not before."""
 
 
 class Signals:

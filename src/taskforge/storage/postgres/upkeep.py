@@ -8,6 +8,7 @@ import asyncpg
 
 from taskforge.domain.changes import SKIPPED_BY_ALL, ExpireJob
 from taskforge.domain.claim import Lapsed
+from taskforge.domain.fairness import NO_KEY
 from taskforge.domain.ids import epoch_of
 from taskforge.domain.outcome import (
     HELD_UP,
@@ -26,7 +27,7 @@ from taskforge.domain.outcome import (
     TimedOut,
     park_seconds,
 )
-from taskforge.storage.catalog import Card, Lane, Taker, may_take
+from taskforge.storage.catalog import Card, Lane, Taker, may_take, spot_of
 from taskforge.storage.postgres import codec
 from taskforge.storage.postgres.catalog_cache import CatalogCache
 from taskforge.storage.postgres.claims import PostgresClaims
@@ -69,7 +70,14 @@ class PostgresUpkeep:
                 self._connections.sql("stage"), limit, self._connections.bound_now(), MISFIT_SECONDS
             )
         if rows:
-            self._signals.send([(row["project"], row["lane"], row["turn"]) for row in rows])
+            if any(row["key"] is not None for row in rows):
+                self._claims.look_from_head()
+            self._signals.send(
+                [
+                    (row["project"], spot_of(row["lane"], row["key"] or NO_KEY), row["turn"])
+                    for row in rows
+                ]
+            )
         return sum(row["count"] for row in rows)
 
     async def lapsed(

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from uuid import UUID
 
 from taskforge.domain.errors import LeaseLost, NotFound, lease_lost, nearest
+from taskforge.domain.fairness import NO_KEY
 from taskforge.domain.queue import Queue
 from taskforge.storage.catalog import (
     MOST_CHANGES,
@@ -20,6 +21,9 @@ from taskforge.storage.catalog import (
     OpenLane,
     Remembered,
     Taker,
+    key_of_spot,
+    lane_of,
+    spot_of,
 )
 from taskforge.storage.occupancy import LANES_IN_ONE_SURVEY, Occupancy, View
 from taskforge.storage.sqlite import codec
@@ -240,21 +244,32 @@ class CatalogCache:
             self.occupancy.put(project, occupancy)
         return occupancy
 
-    def tell(self, project: int, lane: int, turn: int) -> None:
+    def tell(self, project: int, lane: int, turn: int, key: int = NO_KEY) -> None:
         """A job came to this lane, or will when the transaction is committed."""
         occupancy = self.occupancy.get(project)
         if occupancy is not None:
-            occupancy.tell(lane, turn)
+            occupancy.tell(spot_of(lane, key), turn)
 
     def survey(self, project: int) -> None:
         """See which lanes of the project hold jobs, or the next so many of them."""
         occupancy = self.occupancy_of(project)
         moment, started = occupancy.moment, time.monotonic()
-        found = self._connection.execute(
-            sql("occupied"), (project, occupancy.walked, LANES_IN_ONE_SURVEY)
-        ).fetchall()
+        lane, key = lane_of(occupancy.walked), key_of_spot(occupancy.walked)
+        behind = (lane, LANES_IN_ONE_SURVEY, 0) if key == NO_KEY else (None, 0, lane)
+        rows = self._connection.execute(sql("occupied"), (project, *behind)).fetchall()
+        lanes = [(number, turn) for number, turn, is_keyed in rows if not is_keyed]
+        found = [(number, turn) for number, turn in lanes if turn is not None]
+        stopped_at = lanes[-1][0] if len(lanes) >= LANES_IN_ONE_SURVEY else None
+        for number, _, is_keyed in rows:
+            room = LANES_IN_ONE_SURVEY - len(found)
+            if is_keyed and stopped_at is None and room > 0:
+                after = key if number == lane else NO_KEY
+                keys = self._connection.execute(
+                    sql("occupied_keys"), (project, number, after, room)
+                ).fetchall()
+                found += [(spot_of(number, held), turn) for held, turn in keys]
         now = time.monotonic()
-        occupancy.survey(found, moment, now, now - started)
+        occupancy.survey(found, moment, now, now - started, stopped_at)
 
     def view(self, taker: Taker) -> View:
         """The lanes that a worker may take, all judged that are known to hold jobs."""

@@ -12,23 +12,22 @@ import msgspec
 
 from taskforge.domain.claim import Claim
 from taskforge.domain.errors import LeaseLost
-from taskforge.domain.ids import uuid_from_bytes
-from taskforge.domain.job import Claimed, with_extras
+from taskforge.domain.fairness import NO_KEY
+from taskforge.domain.job import Claimed
 from taskforge.domain.limiter import LeakyBucket
-from taskforge.storage.catalog import OpenLane, Taker
+from taskforge.storage.catalog import OpenLane, Taker, spot_of
 from taskforge.storage.occupancy import LARGE_CLAIM, Frontier, most_asked
 from taskforge.storage.sqlite import codec, silences
 from taskforge.storage.sqlite.catalog_cache import sql
-from taskforge.storage.sqlite.codec import SECOND, Row
+from taskforge.storage.sqlite.codec import Row
 from taskforge.storage.sqlite.gates import Gates
+from taskforge.storage.sqlite.taken_jobs import Taken, taken_jobs
 from taskforge.storage.sqlite.transaction import Transaction
 
 MOST_ROUNDS = 64
 FOREVER = 2**63 - 1
 Stand = tuple[int, bytes, int]
 """Where a job stands: turn, fence, and the index of its lane."""
-Taken = tuple[int, bytes, Claimed]
-"""A job as the caller gets it, behind what it is sorted by: turn and fence."""
 
 
 def claim(transaction: Transaction, wish: Claim) -> tuple[list[Claimed], float | None]:
@@ -69,6 +68,7 @@ class WorkerClaim:
         self._incarnation_hex = taker.incarnation.hex
         self._limit = limit
         self._gates = Gates(transaction, limit)
+        self._taken: Counter[int] = Counter()  # by spot, since lanes were last asked
 
     def claim(self) -> tuple[list[Claimed], float | None]:
         """The cost is a survey at the lanes that hold jobs, one at the head of each that the worker
@@ -79,12 +79,25 @@ class WorkerClaim:
         spent: set[int] = set()
         for _ in range(MOST_ROUNDS):
             left = self._limit - len(claimed)
-            lanes, frontier = self._cache.view(self._taker).best(most_asked(left), without=spent)
+            view = self._cache.view(self._taker)
+            lanes, frontier = view.best(most_asked(left), spent, left)
             if lanes:
-                claimed += self._claim_from(lanes, frontier, left)
+                view.charge(lanes)
+                self._taken.clear()
+                usable, full = self._gates.within_keys(lanes)
+                spent.update(
+                    spot_of(lane.number, key) for lane in lanes for key in full.get(lane.queue, ())
+                )
+                claimed += self._claim_from(usable, frontier, left)
+                view.settle(lanes, self._taken)
             if len(claimed) >= self._limit:
                 break
-            spent.update(lane.number for lane in lanes)
+            # A key that gave all that it was asked for may hold more.
+            spent.update(
+                lane.spot
+                for lane in lanes
+                if lane.most is None or self._taken[lane.spot] < lane.most
+            )
             if frontier is None and (claimed or surveyed or not self._survey(needed=True)):
                 break
             surveyed |= frontier is None
@@ -107,15 +120,16 @@ class WorkerClaim:
     ) -> list[Claimed]:
         """Up to so many jobs of these lanes. Nothing that a lane which is not asked may go before:
         by tier, and by age too where a claim is small."""
-        numbers = codec.json([lane.number for lane in lanes])
+        by_key = any(lane.key != NO_KEY for lane in lanes)
         asked = (
-            numbers,
+            codec.json([(lane.number, lane.key) if by_key else lane.number for lane in lanes]),
             self._worker,
             self._transaction.now,
             self._incarnation_hex,
             self._project,
         )
-        heads: list[tuple[int, int]] = self._transaction.execute(sql("heads"), asked).fetchall()
+        text = sql("heads_by_key" if by_key else "heads")
+        heads: list[tuple[int, int]] = self._transaction.execute(text, asked).fetchall()
         self._learn_heads(lanes, heads)
         last = frontier and (frontier[0], frontier[1] if limit < LARGE_CLAIM else FOREVER)
         claimed: list[Claimed] = []
@@ -132,7 +146,7 @@ class WorkerClaim:
     def _learn_heads(self, lanes: list[OpenLane], heads: list[tuple[int, int]]) -> None:
         moment, turns = self._occupancy.moment, dict(heads)
         for index, lane in enumerate(lanes):
-            self._occupancy.leave(lane.number, turns.get(index), moment)
+            self._occupancy.leave(lane.spot, turns.get(index), moment)
             if isinstance(lane.settings.bucket, LeakyBucket):
                 self._cache.unheard.setdefault(self._project, {})[lane.queue] = lane
 
@@ -153,7 +167,8 @@ class WorkerClaim:
         """Of lanes of one tier the first jobs, none behind this turn."""
         if len(heads) == 1 and until == FOREVER:
             [(first, lane)] = heads
-            return [job for _, _, job in self._take([(lane, first, self._gates.room(lane, limit))])]
+            room = self._gates.room(lane, min(limit, lane.most or limit))
+            return [job for _, _, job in self._take([(lane, first, room)])]
         merged = [stand for stand in self._merged(heads, limit) if stand[0] <= until]
         counts = Counter(map(itemgetter(2), merged))
         taken = self._take(
@@ -197,10 +212,11 @@ class WorkerClaim:
         return sorted(chain(*merged.values()))[:limit]
 
     def _pieces(self, lane: OpenLane, turn: int, size: int) -> Iterator[list[tuple[int, bytes]]]:
-        """(turn, fence) of a lane's jobs in order, from this turn on. Each piece is read to its
-        end: no cursor stays open across the deletes."""
-        fence = b""
-        while True:
+        """(turn, fence) of a lane's jobs in order, from this turn on, and no more than it is their
+        turn to give. Each piece is read to its end: no cursor stays open across the deletes."""
+        fence, left = b"", lane.most
+        while left is None or left > 0:
+            size = size if left is None else min(size, left)
             rows = self._transaction.execute(
                 sql("turns"),
                 (
@@ -212,8 +228,10 @@ class WorkerClaim:
                     self._transaction.now,
                     self._incarnation_hex,
                     self._project,
+                    lane.key,
                 ),
             ).fetchall()
+            left = None if left is None else left - len(rows)
             if rows:
                 yield rows
             if len(rows) < size:
@@ -239,12 +257,14 @@ class WorkerClaim:
                     first,
                     self._incarnation_hex,
                     self._project,
+                    lane.key,
                 ),
             ).fetchall()
             if not rows:
                 continue
             fence, turn = rows[-1][:2]
-            self._occupancy.leave(lane.number, turn, self._occupancy.moment)
+            self._occupancy.leave(lane.spot, turn, self._occupancy.moment)
+            self._taken[lane.spot] += len(rows)
             # Facts that matter here are rare; where no job has any, a second visit to them is
             # spared (1.1 against 1.7 µs a job).
             has_facts = any(row[5] is not None or row[6] is not None for row in rows)
@@ -258,10 +278,11 @@ class WorkerClaim:
                     first,
                     self._incarnation_hex,
                     self._project,
+                    lane.key,
                 )
             )
             self._gates.use(lane, len(rows))
-            taken += self._claimed(lane, rows)
+            taken += taken_jobs(lane, rows, self._transaction.now)
         moved = gone = 0
         for name, lanes in (("take_into_plain", plain), ("take_into", full)):
             if lanes:
@@ -287,53 +308,6 @@ class WorkerClaim:
             settings.heartbeat_timeout_seconds,
             gate,
         )
-
-    def _claimed(self, lane: OpenLane, rows: list[Row]) -> list[Taken]:
-        queue, kind, priority, settings, now = (
-            lane.queue_name,
-            lane.job_type,
-            lane.priority,
-            lane.settings,
-            self._transaction.now,
-        )
-        beat = settings.heartbeat_timeout_seconds
-        return [
-            (
-                turn,
-                fence,
-                with_extras(
-                    Claimed(
-                        uuid_from_bytes(fence),
-                        queue,
-                        kind,
-                        b"null" if payload is None else payload.encode(),
-                        attempt + 1,
-                        max_attempts,
-                        crashes,
-                        priority,
-                        settings.timeout_seconds if timeout is None else timeout,
-                        beat,
-                        None if deadline is None else (deadline - now) / SECOND,
-                        (now - turn) / SECOND if now > turn else 0.0,
-                        settings,
-                        () if tags is None else codec.texts(tags) or (),
-                    ),
-                    extras,
-                ),
-            )
-            for (
-                fence,
-                turn,
-                attempt,
-                max_attempts,
-                crashes,
-                timeout,
-                deadline,
-                tags,
-                extras,
-                payload,
-            ) in rows
-        ]
 
 
 def _may_be_among(most: int, stands: list[Stand], turn: int, fence: bytes) -> bool:

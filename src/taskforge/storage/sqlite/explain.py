@@ -8,7 +8,9 @@ import msgspec
 from taskforge.domain.errors import NotFound
 from taskforge.domain.explain import explain as explained
 from taskforge.domain.explanation import MOST_AHEAD, Explanation, Judged, PlaceInLine, Rate
+from taskforge.domain.fairness import NO_KEY, Share
 from taskforge.domain.ids import last_fence_of
+from taskforge.domain.limiter import BucketState
 from taskforge.storage.catalog import Lane
 from taskforge.storage.explaining import MOST_LANES, lanes_before, verdicts
 from taskforge.storage.sqlite import codec
@@ -35,14 +37,14 @@ def explain(snapshot: ReadSnapshot, projects: Sequence[int], job: UUID) -> Expla
     )
     turn, fence, until, *unwilling = (
         snapshot.execute(sql("stands"), (job.bytes, last_fence_of(job).bytes)).fetchone()
-        or [None] * 6
+        or [None] * 7
     )
-    skipped, misfit_at, misfit = unwilling
+    skipped, misfit_at, key, misfit = unwilling
     standing = PlaceInLine(
         skipped=_uuids(skipped), misfit_at=codec.maybe_moment(misfit_at), misfit=misfit
     )
     if turn is not None and lane is not None:
-        standing = _standing(snapshot, lane, given, turn, fence, until, standing)
+        standing = _standing(snapshot, lane, given, (turn, fence, until, key), standing)
     return explained(one, card.queue, given, standing, codec.moment(snapshot.now))
 
 
@@ -54,26 +56,43 @@ def _standing(
     snapshot: ReadSnapshot,
     lane: Lane,
     given: Sequence[Judged],
-    turn: int,
-    fence: bytes,
-    until: int | None,
+    place: tuple[int, bytes, int | None, int],
     known: PlaceInLine,
 ) -> PlaceInLine:
+    turn, fence, until, key = place
     cache, now = snapshot.catalog_cache, snapshot.now
     catalog = cache.of(lane.project)
     settings = cache.card(catalog, lane.queue).queue.settings
-    look = snapshot.execute(sql("occupied"), (lane.project, 0, MOST_LANES)).fetchall()
-    occupied = [cache.lane(number) for number, _ in look]
+    look = snapshot.execute(sql("occupied"), (lane.project, 0, MOST_LANES, 0)).fetchall()
+    occupied = [cache.lane(number) for number in {number for number, *_ in look}]
     queues = {lane.queue} | {other.queue for other in occupied}
     cards = {queue: cache.card(catalog, queue) for queue in queues}
     before = lanes_before(lane, occupied, cards, given, known.skipped)
 
-    def count(better: list[int], beside: list[int]) -> int:
+    def count(better: list[int], beside: list[int], of_key: int | None = None) -> int:
         lists = codec.json(better), codec.json(beside)
         arguments = (*lists, turn, fence, now, MOST_AHEAD, lane.project)
-        return int(snapshot.execute(sql("ahead"), arguments).fetchone()[0])
+        if of_key is not None:
+            arguments = (*arguments, of_key)  # type: ignore[assignment]
+        name = "ahead" if of_key is None else "ahead_of_key"
+        return int(snapshot.execute(sql(name), arguments).fetchone()[0])
 
-    ahead = count(before.better, before.beside)
+    share = None
+    if settings.fairness is not None or key != NO_KEY:
+        keys = {NO_KEY for number, turn, _ in look if turn is not None and number in before.beside}
+        for number in before.beside:
+            held = snapshot.execute(sql("occupied_keys"), (lane.project, number, 0, MOST_LANES))
+            keys.update(one for one, _ in held)
+        share = Share.among(settings.fairness, key, keys)
+    of_key, key_rate = (0, 0), None
+    if settings.limits_keys:
+        counts = snapshot.execute(sql("count_keys"), (lane.queue,)).fetchall()
+        of_key = next(((running, waits) for one, running, waits in counts if one == key), of_key)
+    ahead = count(before.better, before.beside, None if share is None else key)
+    if settings.fairness is not None and settings.fairness.bucket is not None and key != NO_KEY:
+        states = snapshot.execute(sql("key_gates"), (lane.queue, codec.json([key]))).fetchall()
+        state = BucketState(*states[0][1:]) if states else None
+        key_rate = Rate.seen(settings.fairness.bucket, state, now / SECOND, ahead)
     rate = None
     if settings.bucket is not None:
         rate = Rate.seen(
@@ -87,4 +106,8 @@ def _standing(
         running=count_running(snapshot.execute, lane.queue) if settings.is_gated else 0,
         rate=rate,
         until=codec.maybe_moment(until),
+        share=share,
+        key_running=of_key[0],
+        key_waiting=of_key[1],
+        key_rate=key_rate,
     )

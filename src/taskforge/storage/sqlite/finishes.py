@@ -8,6 +8,7 @@ import msgspec
 
 from taskforge.domain.errors import NotFound
 from taskforge.domain.execution import ExecutionStatus
+from taskforge.domain.fairness import NO_KEY
 from taskforge.domain.job import JobStatus
 from taskforge.domain.outcome import (
     Finish,
@@ -225,13 +226,13 @@ class FinishBatch:
         executemany(sql("add_execution"), self._executions)
         executemany(sql("add_waiting"), self._waiting)
         executemany(sql("put_ready"), self._ready)
-        for lane, turn, _, project, *_ in self._ready:
-            self._cache.tell(project, lane, turn)
+        for lane, turn, _, project, *_, key in self._ready:
+            self._cache.tell(project, lane, turn, key)
         self._transaction.wakes |= bool(self._ready)
 
     def _live_on_one(self, one: Finish, row: Row, numbers: Row) -> None:
         fence, lane, worker, turn, claimed_at, _, _, keyed = row
-        project, attempt, max_attempts, crashes, deadline, skipped, misfit_at = numbers
+        project, attempt, max_attempts, crashes, deadline, skipped, misfit_at, key = numbers
         status, delay, spent, error, reason, misfit = (
             _RELEASED,
             None,
@@ -240,6 +241,7 @@ class FinishBatch:
             None,
             False,
         )
+        keeps_turn = self._runs_in_order(lane, key)
         match one.transition:
             case ToRetry(wait, info, crashed, misfit):
                 status, delay, spent, error = _RETRIED, wait, attempt, codec.error_text(info)
@@ -265,6 +267,7 @@ class FinishBatch:
                 lane = self._bury(fence, lane, grave, why, error, keyed=keyed)
                 spent, max_attempts, crashes, keyed = 0, grave.settings.max_attempts, 0, 0
                 deadline = skipped = misfit_at = None
+                key, keeps_turn = NO_KEY if grave.settings.fairness is None else key, False
             case ToSucceeded() | ToFailed() | ToCancelled():
                 raise AssertionError(one.transition)
             case _:
@@ -276,21 +279,9 @@ class FinishBatch:
             codec.next_fence(fence),
             self._ran(one, row, status),
         )
-        self._executions.append(
-            (
-                job,
-                epoch,
-                project,
-                attempt,
-                status,
-                worker,
-                claimed_at,
-                began,
-                self._now,
-                reason,
-                error,
-            )
-        )
+        ended = (worker, claimed_at, began, self._now, reason, error)
+        self._executions.append((job, epoch, project, attempt, status, *ended))
+        budget = (spent, max_attempts, crashes)
         # After the first start only the deadline counts as the time to start by.
         if delay is not None and delay > 0:
             due = self._now + span(delay)
@@ -300,32 +291,39 @@ class FinishBatch:
                     following,
                     project,
                     lane,
-                    spent,
-                    max_attempts,
-                    crashes,
+                    *budget,
                     keyed,
                     due,
                     deadline,
                     since,
+                    key,
+                    turn if keeps_turn else None,
                 )
             )
         else:
-            stands = turn if delay is None else self._now + len(self._ready)
+            stands = turn if delay is None or keeps_turn else self._now + len(self._ready)
             self._ready.append(
                 (
                     lane,
                     stands,
                     following,
                     project,
-                    spent,
-                    max_attempts,
-                    crashes,
+                    *budget,
                     keyed,
                     deadline,
                     skipped,
                     misfit_at,
+                    key,
                 )
             )
+
+    def _runs_in_order(self, lane: int, key: int) -> bool:
+        """Where the jobs of a key run one after the other, one that is tried again keeps its
+        turn."""
+        if key == NO_KEY:
+            return False
+        fairness = self._cache.queue_in(self._meet(lane)).settings.fairness
+        return fairness is not None and fairness.is_serial
 
     def _grave(self, project: int, target: Any) -> Queue | None:
         try:

@@ -2,8 +2,9 @@
 time."""
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from taskforge.domain.fairness import NO_KEY
 from taskforge.domain.limiter import (
     Adaptive,
     Bucket,
@@ -15,6 +16,8 @@ from taskforge.domain.limiter import (
     take,
 )
 from taskforge.storage.catalog import OpenLane
+from taskforge.storage.key_limits import KeyLimits
+from taskforge.storage.sqlite import codec
 from taskforge.storage.sqlite.catalog_cache import sql
 from taskforge.storage.sqlite.codec import SECOND
 from taskforge.storage.sqlite.transaction import Transaction
@@ -45,6 +48,7 @@ class Gates:
         self._limit = limit
         self._now = transaction.now / SECOND
         self._gates: dict[int, Gate] = {}
+        self._keys: dict[int, KeyLimits] = {}  # of queues that limit theirs
 
     def room(self, lane: OpenLane, wanted: int) -> int:
         """How many of `wanted` jobs of this lane may be taken."""
@@ -55,10 +59,42 @@ class Gates:
             gate = self._gates[lane.queue] = self._open(lane)
         return min(wanted, gate.granted - gate.used)
 
+    def within_keys(self, lanes: Sequence[OpenLane]) -> tuple[list[OpenLane], dict[int, set[int]]]:
+        """What may be asked of these lanes without breaking the limits of their keys, and the keys
+        of each queue that may start nothing."""
+        by_queue: dict[int, list[int]] = {}
+        for lane in lanes:
+            fairness = lane.settings.fairness
+            if fairness is None or not fairness.limits_keys or lane.key == NO_KEY:
+                continue
+            if lane.queue not in self._keys:
+                limits = self._keys[lane.queue] = KeyLimits(fairness, self._now)
+                for counts in self._transaction.execute(sql("count_keys"), (lane.queue,)):
+                    limits.count(*counts)
+            by_queue.setdefault(lane.queue, []).append(lane.key)
+        if not self._keys:
+            return list(lanes), {}
+        for queue, keys in by_queue.items():
+            if self._keys[queue].has_rate:
+                states = self._transaction.execute(sql("key_gates"), (queue, codec.json(keys)))
+                for state in states.fetchall():
+                    self._keys[queue].remember(*state)
+        for limits in self._keys.values():
+            limits.ask_anew()
+        allowed = [
+            lane if lane.queue not in self._keys else self._keys[lane.queue].within(lane)
+            for lane in lanes
+        ]
+        full = {queue: limits.full for queue, limits in self._keys.items()}
+        return [lane for lane in allowed if lane is not None], full
+
     def use(self, lane: OpenLane, count: int) -> None:
         gate = self._gates.get(lane.queue)
         if gate is not None:
             gate.used += count
+        limits = self._keys.get(lane.queue)
+        if limits is not None:
+            limits.use(lane.key, count)
 
     def _open(self, lane: OpenLane) -> Gate:
         settings, granted, bucket = lane.settings, self._limit, lane.settings.bucket
@@ -90,7 +126,13 @@ class Gates:
     def close(self, claimed: int) -> float | None:
         """Keep what the limits remember. Returns after how many seconds a rate that held jobs back
         lets the next one through."""
-        waits = []
+        waits: list[float] = []
+        for queue, limits in self._keys.items():
+            changed = [(queue, *one) for one in limits.kept()]
+            if changed:
+                self._transaction.executemany(sql("save_key_gate"), changed)
+                self._transaction.execute(sql("forget_key_gates"), (queue, limits.forgets_before))
+            waits += limits.waits()
         for queue, gate in self._gates.items():
             if gate.bucket is None or gate.grant is None:
                 continue

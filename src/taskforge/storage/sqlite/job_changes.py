@@ -24,6 +24,7 @@ from taskforge.domain.changes import (
     plan,
 )
 from taskforge.domain.errors import Conflict, Gone, NotFound, TaskForgeError
+from taskforge.domain.fairness import key_in
 from taskforge.domain.ids import RAISED_BY_RESTORE, created_at, fence_of, is_first, uuid_from_bytes
 from taskforge.domain.job import JobStatus, Refused
 from taskforge.storage.sqlite import codec
@@ -137,6 +138,7 @@ def _place(transaction: Transaction, row: Any, standing: Standing, move: Place) 
         keyed = 1
     key = (queue.number, row["job_type"], move.priority, row["requires"] or "")
     lane = transaction.catalog_cache.lane_for(row["project"], key).number
+    fair = key_in(queue.settings.fairness, row["fairness_key"])
     if standing.status.is_final:
         fence = _leave_finished(transaction, row)
     else:
@@ -167,6 +169,8 @@ def _place(transaction: Transaction, row: Any, standing: Standing, move: Place) 
             due,
             until,
             None,
+            fair,
+            None,
         )
         transaction.execute(sql("add_waiting"), values)
         return JobStatus.SCHEDULED
@@ -184,9 +188,10 @@ def _place(transaction: Transaction, row: Any, standing: Standing, move: Place) 
             until,
             None,
             None,
+            fair,
         ),
     )
-    transaction.catalog_cache.tell(row["project"], lane, turn)
+    transaction.catalog_cache.tell(row["project"], lane, turn, fair)
     transaction.wakes = True
     return JobStatus.PENDING
 

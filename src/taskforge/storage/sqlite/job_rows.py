@@ -7,6 +7,7 @@ from uuid import UUID
 
 from taskforge.domain.admission import refusal
 from taskforge.domain.errors import TaskForgeError
+from taskforge.domain.fairness import key_in
 from taskforge.domain.job import KEPT_AS_IS, NewJob, extras_text
 from taskforge.domain.queue import Queue
 from taskforge.storage.catalog import Catalog
@@ -93,9 +94,23 @@ class JobRows:
         self._full.append((*facts, job.payload.decode(), *more))
         self._tags.extend((self._project, tag, stored) for tag in job.tags)
         until, keyed = codec.earlier(deadline, expires), int(job.unique_key is not None)
+        key = key_in(kind.queue.settings.fairness, job.fairness_key)
         if due is not None and due > now:
             self._waiting.append(
-                (fence, self._project, kind.lane, 0, kind.budget, 0, keyed, due, until, None)
+                (
+                    fence,
+                    self._project,
+                    kind.lane,
+                    0,
+                    kind.budget,
+                    0,
+                    keyed,
+                    due,
+                    until,
+                    None,
+                    key,
+                    None,
+                )
             )
         else:
             self._ready.append(
@@ -111,6 +126,7 @@ class JobRows:
                     until,
                     None,
                     None,
+                    key,
                 )
             )
 
@@ -124,8 +140,8 @@ class JobRows:
         if self._full:
             self._write_facts(_FULL, self._full)
             transaction.executemany(sql("put_ready"), self._ready)
-            for lane in {row[0] for row in self._ready}:
-                transaction.catalog_cache.tell(self._project, lane, self._now)
+            for lane, key in {(row[0], row[-1]) for row in self._ready}:
+                transaction.catalog_cache.tell(self._project, lane, self._now, key)
             transaction.executemany(sql("add_waiting"), self._waiting)
             transaction.executemany(sql("add_tag"), self._tags)
             transaction.wakes |= bool(self._ready)

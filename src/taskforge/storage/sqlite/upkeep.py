@@ -92,8 +92,8 @@ def stage(transaction: Transaction, limit: int) -> int:
     moved = transaction.execute(sql("stage"), (transaction.now, limit, long_enough)).rowcount
     if moved:
         staged = transaction.execute(sql("unstage"), (transaction.now, moved)).fetchall()
-        for project, lane in set(staged):
-            transaction.catalog_cache.tell(project, lane, transaction.now)
+        for project, lane, key, turn in set(staged):
+            transaction.catalog_cache.tell(project, lane, turn or transaction.now, key)
         transaction.wakes = True
     return moved
 

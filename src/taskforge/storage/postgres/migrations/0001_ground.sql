@@ -137,9 +137,12 @@ create table taskforge.ready (
     turn bigint not null, -- microseconds at which it became ready: its place in the lane
     until timestamptz, -- start by, or fail
     skipped uuid[], -- workers that would not take it, and incarnations whose handlers its arguments do not fit
-    misfit_at timestamptz -- when its arguments first fitted no handler
+    misfit_at timestamptz, -- when its arguments first fitted no handler
+    key bigint -- what stands for its fairness key, where keys take turns
 ) with (fillfactor = 90);
-create index ready_turn on taskforge.ready (project, lane, turn);
+-- Two, so that jobs without a key pay for one.
+create index ready_turn on taskforge.ready (project, lane, turn) where key is null;
+create index ready_key on taskforge.ready (project, lane, key, turn) where key is not null;
 create index ready_until on taskforge.ready (until) where until is not null;
 create index ready_skipped on taskforge.ready (fence) where skipped is not null;
 
@@ -155,8 +158,11 @@ create table taskforge.waiting (
     due timestamptz not null,
     until timestamptz,
     skipped uuid[], -- only of jobs that wait for a worker whose handler their arguments fit
-    misfit_at timestamptz
+    misfit_at timestamptz,
+    key bigint,
+    turn bigint -- of a job that keeps its place before others of its key
 );
+create index waiting_key on taskforge.waiting (key) where turn is not null;
 create index waiting_due on taskforge.waiting (due);
 create index waiting_parked on taskforge.waiting (project, lane, due) where skipped is not null;
 create index waiting_until on taskforge.waiting (until) where until is not null;
@@ -188,7 +194,8 @@ create table taskforge.running (
     message text,
     skipped uuid[],
     misfit_at timestamptz,
-    cancel_reason text
+    cancel_reason text,
+    key bigint
 ) with (fillfactor = 80);
 create index running_worker on taskforge.running (worker, claimed_at);
 create index running_cancel on taskforge.running (worker) where cancel_requested;
@@ -447,7 +454,8 @@ create function taskforge.enqueue(
     expires_at timestamptz default null,
     timeout_seconds double precision default null,
     requires jsonb default null,
-    project text default 'default'
+    project text default 'default',
+    fairness_key text default null
 ) returns uuid language plpgsql set search_path = '' as $function$
 #variable_conflict use_variable
 declare
@@ -464,6 +472,7 @@ declare
     -- A UUIDv7 whose last 24 bits are free for the epoch.
     job uuid := (stamp_hex || '7' || substr(random_hex, 14, 3) || substr(random_hex, 17, 10) || '000000')::uuid;
     fence uuid := overlay(job::text placing '000001' from 31)::uuid;
+    key bigint;
     odd record;
 begin
     payload := coalesce(payload, '{}');
@@ -487,6 +496,8 @@ begin
         raise exception 'unique_key: has % characters; use 1 to 255 characters', length(unique_key) using errcode = '22023';
     elsif length(idempotency_key) not between 1 and 255 then
         raise exception 'idempotency_key: has % characters; use 1 to 255 characters', length(idempotency_key) using errcode = '22023';
+    elsif length(fairness_key) not between 1 and 255 then
+        raise exception 'fairness_key: has % characters; use 1 to 255 characters', length(fairness_key) using errcode = '22023';
     elsif not timeout_seconds between 0.1 and 2592000 then
         raise exception 'timeout_seconds: is %; use a number from 0.1 to 2,592,000', timeout_seconds using errcode = '22023';
     elsif cardinality(tags) > 20 or exists (select from unnest(tags) as t (tag) where t.tag is null or length(t.tag) not between 1 and 100) then
@@ -514,7 +525,8 @@ begin
     end if;
     select q.number, q.is_active, coalesce((q.settings ->> 'accept_while_paused')::boolean, false) as accepts,
         coalesce((q.settings ->> 'payload_limit_bytes')::int, 262144) as payload_limit,
-        coalesce((q.settings ->> 'max_retries')::int + 1, 3) as budget
+        coalesce((q.settings ->> 'max_retries')::int + 1, 3) as budget,
+        jsonb_typeof(q.settings -> 'fairness') = 'object' as is_fair
     into target from taskforge.queues q
     where q.project = owner and q.deleted_at is null and q.number = coalesce(
         (select n.number from taskforge.queues n where n.project = owner and n.name = queue and n.deleted_at is null),
@@ -552,20 +564,25 @@ begin
         returning l.number into lane_number;
     end if;
     insert into taskforge.jobs (id, project, queue, job_type, priority, max_attempts, payload, deadline, expires_at, timeout_seconds, tags,
-        requires, unique_key, idempotency_key)
+        requires, unique_key, idempotency_key, fairness_key)
     values (job, owner, target.number, job_type, priority, coalesce(max_attempts, target.budget), payload::json, deadline, expires_at,
-        timeout_seconds, nullif(tags, '{}'), requires::text, unique_key, idempotency_key);
+        timeout_seconds, nullif(tags, '{}'), requires::text, unique_key, idempotency_key, fairness_key);
     insert into taskforge.job_tags (project, tag, job) select distinct owner, t.tag, job from unnest(tags) as t (tag);
+    -- As domain/fairness.py has it: the first 63 bits of a hash.
+    if target.is_fair and fairness_key is not null then
+        key := greatest(1, ('x' || encode(substr(sha256(convert_to(fairness_key, 'UTF8')), 1, 8), 'hex'))::bit(64)::bigint >> 1 & 9223372036854775807);
+    end if;
     if run_at > moment then
-        insert into taskforge.waiting (fence, job, project, lane, attempt, max_attempts, crashes, keyed, due, until)
-        values (fence, job, owner, lane_number, 0, coalesce(max_attempts, target.budget), 0, unique_key is not null, run_at, least(deadline, expires_at));
+        insert into taskforge.waiting (fence, job, project, lane, attempt, max_attempts, crashes, keyed, due, until, key)
+        values (fence, job, owner, lane_number, 0, coalesce(max_attempts, target.budget), 0, unique_key is not null, run_at, least(deadline, expires_at), key);
     else
-        insert into taskforge.ready (fence, job, project, lane, attempt, max_attempts, crashes, keyed, turn, until)
+        insert into taskforge.ready (fence, job, project, lane, attempt, max_attempts, crashes, keyed, turn, until, key)
         values (fence, job, owner, lane_number, 0, coalesce(max_attempts, target.budget), 0, unique_key is not null,
-            (extract(epoch from moment) * 1e6)::bigint, least(deadline, expires_at));
+            (extract(epoch from moment) * 1e6)::bigint, least(deadline, expires_at), key);
     end if;
     -- PostgreSQL drops repetitions within one transaction, so a loop of enqueues signals once for each lane.
-    perform pg_notify('SCHEMA_work', case when run_at > moment then '' else owner || ':' || lane_number end);
+    perform pg_notify('SCHEMA_work', case when run_at > moment then '' else owner || ':' ||
+        case when key is null then lane_number else lane_number * 18446744073709551616 + key end end);
     return job;
 end
 $function$;

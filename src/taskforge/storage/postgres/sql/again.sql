@@ -6,7 +6,8 @@
 -- $13 reasons · $14 seconds the handler ran · $16 now (tests) · $17
 -- whether only lapsed claims may move
 -- $15 whether its arguments fitted no handler: without a delay the incarnation that says so takes it no more, with one it has waited
--- for another for long enough
+-- for another for long enough · $18 the key of a dead letter in a queue whose keys take turns
+-- Where the jobs of a key run one after the other, one that is tried again keeps its turn.
 -- Returns the fences that were not moved, and without one each lane that holds jobs again and
 -- whether limits have room now. Whether a cancel request is why takes a new snapshot to
 -- see: one that came while this statement waited for the row is not in its own.
@@ -23,16 +24,20 @@ gone as (
 ),
 paired as materialized (
     select g.*, i.fence as asked, i.epoch, i.next, i.status, i.delay, i.spent, i.crashed, i.skipper, i.lane as new_lane,
-        i.queue as new_queue, i.max_attempts as new_max_attempts, i.error, i.reason, i.ran, i.misfit
+        i.queue as new_queue, i.max_attempts as new_max_attempts, i.error, i.reason, i.ran, i.misfit, i.key as new_key
     from gone g
     full join unnest($1::uuid[], $2::int[], $3::uuid[], $4::smallint[], $5::float8[], $6::bool[], $7::bool[], $8::uuid[], $9::int[],
-        $10::int[], $11::int[], $12::text[], $13::text[], $14::float8[], $15::bool[])
-        as i (fence, epoch, next, status, delay, spent, crashed, skipper, lane, queue, max_attempts, error, reason, ran, misfit)
+        $10::int[], $11::int[], $12::text[], $13::text[], $14::float8[], $15::bool[], $18::bigint[])
+        as i (fence, epoch, next, status, delay, spent, crashed, skipper, lane, queue, max_attempts, error, reason, ran, misfit, key)
         on i.fence = g.fence
 ),
 moved as materialized (
     select p.fence, p.job, p.project, p.worker, p.attempt, p.claimed_at, p.epoch, p.next, p.status, p.delay, p.error, p.reason, c.now,
         p.queue as old_queue, p.lane as old_lane, p.gate, coalesce(p.new_lane, p.lane) as lane, p.new_queue,
+        case when p.new_lane is null then p.key else p.new_key end as key,
+        p.key is not null and p.new_lane is null and exists (
+            select from taskforge.queues q
+            where q.number = p.queue and q.settings -> 'fairness' -> 'max_concurrent_per_key' = '1') as serial,
         case when p.new_lane is not null then 0 when p.spent then p.attempt else p.attempt - 1 end as spent,
         coalesce(p.new_max_attempts, p.max_attempts) as max_attempts,
         case when p.new_lane is not null then 0 when p.crashed then p.crashes + 1 else p.crashes end as crashes,
@@ -61,15 +66,15 @@ history as (
     select job, epoch, project, attempt, status, worker, claimed_at, began, now, error::json, reason from moved
 ),
 later as (
-    insert into taskforge.waiting (fence, job, project, lane, attempt, max_attempts, crashes, keyed, due, until, misfit_at)
+    insert into taskforge.waiting (fence, job, project, lane, attempt, max_attempts, crashes, keyed, due, until, misfit_at, key, turn)
     select next, job, project, lane, spent, max_attempts, crashes, keyed, now + make_interval(secs => delay), until,
-        case when misfit then misfit_at end
+        case when misfit then misfit_at end, key, case when serial then turn end
     from moved where delay > 0
 ),
 back as (
-    insert into taskforge.ready (fence, job, project, lane, attempt, max_attempts, crashes, keyed, turn, until, skipped, misfit_at)
+    insert into taskforge.ready (fence, job, project, lane, attempt, max_attempts, crashes, keyed, turn, until, skipped, misfit_at, key)
     select next, job, project, lane, spent, max_attempts, crashes, keyed and new_queue is null,
-        case when delay is null then turn else (date_part('epoch', now) * 1e6::float8)::bigint + position end, until, skipped, misfit_at
+        case when delay is null or serial then turn else (date_part('epoch', now) * 1e6::float8)::bigint + position end, until, skipped, misfit_at, key
     from moved where delay is null or delay <= 0
 ),
 facts as (
@@ -94,9 +99,9 @@ news as (
 freed as (
     delete from taskforge.keys where scope = 0 and job = any (array(select job from moved where keyed and new_queue is not null))
 )
-select asked as fence, null::int as project, null::int as lane, null::bigint as turn, false as room from paired where fence is null
+select asked as fence, null::int as project, null::int as lane, null::bigint as key, null::bigint as turn, false as room from paired where fence is null
 union all
-select null, project, lane, min(case when delay is null then turn else (date_part('epoch', now) * 1e6::float8)::bigint end), false
-from moved where delay is null or delay <= 0 group by project, lane
+select null, project, lane, key, min(case when delay is null or serial then turn else (date_part('epoch', now) * 1e6::float8)::bigint end), false
+from moved where delay is null or delay <= 0 group by project, lane, key
 union all
-select null, null, null, null, true where exists (select from moved where gate is not null)
+select null, null, null, null, null, true where exists (select from moved where gate is not null)

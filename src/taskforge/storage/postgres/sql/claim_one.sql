@@ -6,7 +6,7 @@ chosen as (
     from lane l cross join lateral (
         select ready.ctid as place
         from taskforge.ready
-        where ready.project = $19 and ready.lane = l.number and ready.turn > l.bound and (ready.skipped is null or not ready.skipped && array[$5, $1])
+        where ready.project = $19 and ready.lane = l.number and ready.key is null and ready.turn > l.bound and (ready.skipped is null or not ready.skipped && array[$5, $1])
           and (ready.until is null or ready.until > (select now from clock))
         order by ready.turn limit least($4, l.most, l.cap)
         for update skip locked

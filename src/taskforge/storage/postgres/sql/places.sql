@@ -1,10 +1,15 @@
 -- How many jobs of each queue stand where, and the turn of the first that is ready: of each project's
--- ready jobs, and of all that wait or run, no more rows are counted than so many and one.
+-- ready jobs, and of all that wait or run, no more rows are counted than so many and one. Ready jobs
+-- with a fairness key stand in an index of their own.
 -- $1 projects · $2 most
 with held as materialized (
     select 0 as place, p.number as project, r.lane, count(*) as count, min(r.turn) as turn
     from unnest($1::int[]) as p (number) cross join lateral (
-        select r.lane, r.turn from taskforge.ready r where r.project = p.number order by r.lane, r.turn limit $2::int + 1
+        (select r.lane, r.turn from taskforge.ready r where r.project = p.number and r.key is null order by r.lane, r.turn limit $2::int + 1)
+        union all
+        (select r.lane, r.turn from taskforge.ready r
+            where r.project = p.number and r.key is not null order by r.lane, r.key, r.turn limit $2::int + 1)
+        limit $2::int + 1
     ) r
     group by 2, 3
     union all

@@ -1,7 +1,9 @@
 -- How many jobs of each queue of a project stand where, all of them counted, and the turn of the first
--- that is ready. $1 project
+-- that is ready. Ready jobs with a fairness key stand in an index of their own. $1 project
 with held as materialized (
-    select 0 as place, r.lane, count(*) as count, min(r.turn) as turn from taskforge.ready r where r.project = $1 group by 2
+    select 0 as place, r.lane, count(*) as count, min(r.turn) as turn from taskforge.ready r where r.project = $1 and r.key is null group by 2
+    union all
+    select 0, r.lane, count(*), min(r.turn) from taskforge.ready r where r.project = $1 and r.key is not null group by 2
     union all
     select 1, w.lane, count(*), null from taskforge.waiting w where w.project = $1 group by 2
     union all

@@ -3,7 +3,7 @@
 select p.*, case when p.misfit_at is not null then (
         select e.reason from taskforge.executions e where e.job = $1 order by e.epoch desc limit 1) end as misfit
 from (
-    select turn, fence, until, skipped, misfit_at from taskforge.ready where fence between $1 and $2
+    select turn, fence, until, skipped, misfit_at, key from taskforge.ready where fence between $1 and $2
     union all
-    select null, null, null, skipped, misfit_at from taskforge.waiting where fence between $1 and $2
+    select null, null, null, skipped, misfit_at, key from taskforge.waiting where fence between $1 and $2
 ) p

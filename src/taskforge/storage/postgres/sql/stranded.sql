@@ -5,7 +5,12 @@ with lane as materialized (
     where q.deleted_at is not null
 )
 (select r.job, r.fence, r.project from lane l cross join lateral (
-    select job, fence, project from taskforge.ready where ready.project = l.project and ready.lane = l.number limit $1) r limit $1)
+    (select job, fence, project from taskforge.ready
+        where ready.project = l.project and ready.lane = l.number and ready.key is null limit $1)
+    union all
+    (select job, fence, project from taskforge.ready
+        where ready.project = l.project and ready.lane = l.number and ready.key is not null limit $1)
+    ) r limit $1)
 union all
 (select job, fence, project from taskforge.waiting where exists (select from lane) and lane = any (array(select number from lane)) limit $1)
 limit $1

@@ -136,6 +136,7 @@ create index jobs_queue on jobs (queue, id);
 create table ready (
     project integer not null,
     lane integer not null,
+    key integer not null default 0, -- what stands for its fairness key, where keys take turns; 0: nothing
     turn integer not null, -- microseconds at which it became ready: its place in the lane
     fence blob not null,
     job blob generated always as (cast(substr(fence, 1, 13) || x'000000' as blob)) virtual,
@@ -146,9 +147,10 @@ create table ready (
     until integer, -- start by, or fail
     misfit_at integer, -- when its arguments first fitted no handler
     skipped text, -- ids, in hexadecimal, of workers that would not take it, and of incarnations whose handlers its arguments do not fit
-    primary key (project, lane, turn, fence)
+    primary key (project, lane, key, turn, fence)
 ) strict, without rowid;
 create unique index ready_fence on ready (fence);
+create index ready_key on ready (project, lane, key) where key > 0;
 create index ready_until on ready (until) where until is not null;
 create index ready_skipped on ready (fence) where skipped is not null;
 
@@ -162,11 +164,14 @@ create table waiting (
     crashes integer not null,
     keyed integer not null,
     due integer not null,
+    key integer not null default 0,
+    turn integer, -- of a job that keeps its place before others of its key
     until integer,
     misfit_at integer,
     skipped text -- only of jobs that wait for a worker whose handler their arguments fit
 ) strict, without rowid;
 create index waiting_due on waiting (due, fence);
+create index waiting_key on waiting (key) where turn is not null;
 create index waiting_parked on waiting (project, lane, due) where skipped is not null;
 create index waiting_until on waiting (until) where until is not null;
 
@@ -189,6 +194,7 @@ create table running (
     beat_seconds real,
     deadline integer,
     gate integer, -- the queue, when it has a limit
+    key integer not null default 0,
     started_at integer,
     heartbeat_at integer,
     progress real,

@@ -5,7 +5,7 @@
 select key, turn from (
     select i.key, (
         select r.turn from ready r
-        where r.project = ?5 and r.lane = i.value and (r.skipped is null or (instr(r.skipped, ?2) = 0 and instr(r.skipped, ?4) = 0)) and (r.until is null or r.until > ?3)
+        where r.project = ?5 and r.lane = i.value and r.key = 0 and (r.skipped is null or (instr(r.skipped, ?2) = 0 and instr(r.skipped, ?4) = 0)) and (r.until is null or r.until > ?3)
         order by r.turn limit 1
     ) as turn
     from json_each(?1) i limit -1

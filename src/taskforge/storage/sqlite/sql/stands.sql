@@ -2,7 +2,7 @@
 -- start by only if it is ready. ?1 job · ?2 its last fence
 select p.*, case when p.misfit_at is not null then (select e.reason from executions e where e.job = ?1 order by e.epoch desc limit 1) end
 from (
-    select turn, fence, until, skipped, misfit_at from ready where fence between ?1 and ?2
+    select turn, fence, until, skipped, misfit_at, key from ready where fence between ?1 and ?2
     union all
-    select null, null, null, skipped, misfit_at from waiting where fence between ?1 and ?2
+    select null, null, null, skipped, misfit_at, key from waiting where fence between ?1 and ?2
 ) p

@@ -5,11 +5,11 @@
 -- is exact by tier alone: its jobs start together, and the oldest of those that a cut left behind
 -- are first in the next claim, which reads more of their lane.
 candidate as materialized (
-    select l.number, l.tier, l.most, l.gate, l.cap, r.place, r.turn
+    select l.number, l.key, l.tier, l.most, l.gate, l.cap, r.place, r.turn
     from lane l cross join lateral (
         select ready.ctid as place, ready.turn
         from taskforge.ready
-        where ready.project = $19 and ready.lane = l.number and ready.turn > l.bound and (ready.skipped is null or not ready.skipped && array[$5, $1])
+        where ready.project = $19 and ready.lane = l.number and ready.key is null and ready.turn > l.bound and (ready.skipped is null or not ready.skipped && array[$5, $1])
           and (ready.until is null or ready.until > (select now from clock))
         order by ready.turn limit least(l.most, l.cap)
         for update skip locked

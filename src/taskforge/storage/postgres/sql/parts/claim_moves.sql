@@ -21,19 +21,19 @@ facts as materialized (
 known as materialized (
     select m.*, l.beat, l.gate, l.queue, coalesce(j.timeout_seconds, l.timeout) as timeout_seconds,
         j.payload, j.deadline, j.tags, j.extras, (select now from clock) as now
-    from (moved m join lane l on l.number = m.lane)
+    from (moved m join lane l on l.number = m.lane and coalesce(l.key, 0) = coalesce(m.key, 0))
     full join facts j on j.id = m.job
 ),
 placed as (
     insert into taskforge.running (fence, job, project, lane, queue, worker, attempt, max_attempts, crashes, keyed, turn, batch, claimed_at,
-        timeout_at, timeout_seconds, beat_by, beat_seconds, deadline, gate, skipped, misfit_at)
+        timeout_at, timeout_seconds, beat_by, beat_seconds, deadline, gate, skipped, misfit_at, key)
     select fence, job, project, lane, queue, $1, attempt + 1, max_attempts, crashes, keyed, turn, $6, now,
         now + make_interval(secs => timeout_seconds), timeout_seconds, now + make_interval(secs => beat), beat, deadline, gate, skipped,
-        misfit_at
+        misfit_at, key
     from known
 )
 select fence, lane, attempt + 1 as attempt, max_attempts, crashes, payload, timeout_seconds, beat as beat_seconds, tags, extras, turn,
     date_part('epoch', deadline - now)::float8 as deadline_seconds,
     greatest(0, date_part('epoch', now) - turn / 1e6::float8)::float8 as waited_seconds,
-    (select coalesce(busy_since, (select now from clock)) from holder) as busy_since
+    (select coalesce(busy_since, (select now from clock)) from holder) as busy_since, key
 from known

@@ -1,0 +1,100 @@
+"""The keys of one queue and tier, as far as one process knows, and which of them a claim asks."""
+
+from collections.abc import Container, Mapping
+
+import msgspec
+
+from taskforge.domain.fairness import NO_KEY, KeyRounds
+from taskforge.storage.catalog import OpenLane, spot_of
+
+
+class KeyTurns:
+    """Which keys hold jobs, and in which lanes. Of one key the older job goes first, whatever its
+    lane."""
+
+    __slots__ = ("_heads", "_is_limited", "_lanes", "_open", "number", "rounds", "shown", "tier")
+
+    def __init__(
+        self,
+        number: int,
+        lane: OpenLane,
+        heads: Mapping[int, int],
+        open_lanes: Mapping[int, OpenLane],
+    ) -> None:
+        """`heads`: the first turn of each spot that holds jobs; `open_lanes`: those that may be
+        taken."""
+        self.number = number
+        self.tier = lane.tier
+        self.shown: int | None = None  # the turn under which these stand among lanes
+        self.rounds = KeyRounds({})
+        self._heads = heads
+        self._open = open_lanes
+        self._lanes: dict[int, set[int]] = {}  # by key
+        self._is_limited = False
+        self.weigh(lane)
+
+    def weigh(self, lane: OpenLane) -> None:
+        """The queue's setting, as it is now."""
+        fairness = lane.settings.fairness
+        self.rounds.weights = {} if fairness is None else fairness.weights_by_key
+        self._is_limited = lane.settings.limits_keys
+        if fairness is None:
+            self._leave(NO_KEY)  # those without a key stand as in any queue
+
+    def place(self, lane: int, key: int) -> None:
+        self._lanes.setdefault(key, set()).add(lane)
+        self.rounds.join(key)
+
+    def head(self) -> int | None:
+        """The turn of the job that goes next."""
+        while (key := self.rounds.first()) is not None:
+            stand = self._first(key, ())
+            if stand is not None:
+                return stand[0]
+            self._leave(key)
+        return None
+
+    def _first(self, key: int, without: Container[int]) -> tuple[int, int] | None:
+        """The first turn of a key and the lane it is in."""
+        return min(
+            (
+                (self._heads[spot], lane)
+                for lane in self._lanes.get(key, ())
+                if (spot := spot_of(lane, key)) in self._heads
+                and lane in self._open
+                and spot not in without
+            ),
+            default=None,
+        )
+
+    def _leave(self, key: int) -> None:
+        self._lanes.pop(key, None)
+        self.rounds.leave(key)
+
+    def plan(self, jobs: int, most_keys: int, without: Container[int]) -> list[OpenLane]:
+        """Whom to ask for the next so many jobs, each for as many as it is its turn to give."""
+
+        def stands(key: int) -> bool | None:
+            if self._first(key, without) is not None:
+                return True
+            if self._first(key, ()) is not None:
+                return False
+            self._lanes.pop(key, None)
+            return None
+
+        shares = []
+        for key, count in self.rounds.plan(jobs, most_keys, stands).items():
+            first = self._first(key, without)
+            if first is not None and count:
+                lane = self._open[first[1]]
+                shares.append(msgspec.structs.replace(lane, key=key, most=count))
+        return shares
+
+    def goes_before_the_next(self) -> bool:
+        """Whether the tiers behind this one must wait until it is asked: more may stand here than
+        the first of one key, or what a key starts here counts against its limit there."""
+        return (
+            self._is_limited
+            or len(self.rounds) > 1
+            or any(len(lanes) > 1 for lanes in self._lanes.values())
+        )
