@@ -426,7 +426,7 @@ TWINS: dict[str, tuple[Any, str, Any, str]] = {
     "a login never ends": (Tokens, "is_alive", _alive, "a token whose login ended"),
     "a key is never revoked": (ApiKeys, "with_secret", _never_over, "a revoked key"),
     "a key never expires": (ApiKeys, "with_secret", _never_over, "a key that expired"),
-    "two headers are let through": (front, "_ambiguous", lambda *_: None, "two good headers"),
+    "two headers are let through": (front, "refuse_ambiguous", lambda *_: None, "two good headers"),
     "anything may be a cookie": (caller, "SESSION", "", "a key as a cookie"),
 }
 

@@ -52,7 +52,10 @@ checks.negative_data_rejection.enabled = false
 
 # And a number where a time is due as seconds since 1970.
 [[operations]]
-include-operation-id = ["edit_job", "change_jobs"]
+include-operation-id = [
+    "edit_job", "change_jobs", "count_jobs", "get_metrics", "list_queue_metrics",
+    "list_job_type_metrics", "list_worker_metrics",
+]
 checks.negative_data_rejection.enabled = false
 """
 FULL, NOBODY = "examples,coverage,fuzzing,stateful", "fuzzing"

@@ -32,7 +32,7 @@ async def nap(seconds: float) -> str:
 
 @forge.job()
 def stuck() -> None:
-    print("stuck", flush=True)
+    print("stuck in a thread", flush=True)
     time.sleep(600)
 
 @forge.job()
@@ -117,7 +117,7 @@ def test_a_thread_that_does_not_stop_is_left_behind(app: Shell) -> None:
     with app.started("worker", "app:forge", "--json") as worker:
         worker.until("with 10 slots")
         app.run("enqueue", "stuck")
-        worker.until("stuck")
+        worker.until("stuck in a thread")  # the first line names the handler as well
         worker.signal(signal.SIGTERM)
         worker.until("to finish")
         worker.signal(signal.SIGTERM)

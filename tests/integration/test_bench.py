@@ -67,7 +67,7 @@ def test_measures_growth_on_both_engines(tmp_path: Path) -> None:
     assert done.returncode in {0, 1}, done.stderr
     assert "Traceback" not in done.stderr
     rows = json.loads(file.read_text())["rows"]
-    assert [row["engine"] for row in rows] == ["sqlite"] * 5 + ["postgres"] * 5
+    assert [row["engine"] for row in rows] == ["sqlite"] * 11 + ["postgres"] * 11
     assert all(row["ours"] > 0 for row in rows)
 
 

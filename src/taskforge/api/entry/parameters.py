@@ -98,9 +98,15 @@ def _declared(route: Callable[..., Any], kind: type[ParameterKwarg]) -> Mapping[
                 shape = get_args(hint)[0]
                 choices = get_args(shape)
                 many = list in (get_origin(shape), *map(get_origin, choices))
-                form = next((_FORMS[kind] for kind in (shape, *choices) if kind in _FORMS), None)
+                # of a list, what it holds
+                each = [
+                    kind
+                    for choice in (shape, *choices)
+                    for kind in (get_args(choice) if get_origin(choice) is list else (choice,))
+                ]
+                form = next((_FORMS[kind] for kind in each if kind in _FORMS), None)
                 found[one.name or name] = ParameterRule(
-                    many, takes_null=NoneType not in choices or str in choices, form=form
+                    many, takes_null=NoneType not in choices or str in each, form=form
                 )
     return found
 
