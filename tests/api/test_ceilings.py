@@ -246,6 +246,7 @@ async def test_jobs_that_were_refused_take_nothing_of_the_rate(
     assert answers == [201] * 5 + [429]
 
 
+@pytest.mark.rotates
 async def test_the_row_is_written_some_twenty_times_a_minute(
     api: Api, acme: httpx.AsyncClient, cap: Cap, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -171,6 +171,7 @@ def unthrottled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accounts, "TRIES_OF_ADDRESS", 10**6)
 
 
+@pytest.mark.rotates
 async def test_the_time_does_not_tell_who_exists(
     api: Api, unthrottled: None, figure: Callable[[str], None]
 ) -> None:

@@ -69,6 +69,7 @@ async def fill(client: httpx.AsyncClient) -> None:
         assert (await client.post("/api/v1/jobs/bulk", json=[job] * 30)).json()["errors"] == []
 
 
+@pytest.mark.rotates
 async def test_a_listing_is_bounded_in_bytes_and_stops_nobody(
     target: Target, figure: Callable[[str], None]
 ) -> None:
@@ -101,6 +102,7 @@ async def test_a_listing_is_bounded_in_bytes_and_stops_nobody(
     )
 
 
+@pytest.mark.rotates
 async def test_a_change_takes_a_few_times_its_body(
     target: Target, figure: Callable[[str], None]
 ) -> None:

@@ -54,6 +54,7 @@ def add(app: Shell) -> int:
     return result
 
 
+@pytest.mark.rotates
 @pytest.mark.timeout(120)
 def test_pills_among_good_jobs_make_no_wait_grow(app: Shell) -> None:
     """Each life finishes a job before a pill ends it, four times."""
@@ -67,6 +68,7 @@ def test_pills_among_good_jobs_make_no_wait_grow(app: Shell) -> None:
         assert add(app) == 5
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("status", [0, 4])
 def test_a_handler_that_ends_its_process_has_not_left(app: Shell, status: int) -> None:
     with app.started(*SUPERVISED) as worker:
@@ -93,6 +95,7 @@ def _store(kind: str, app: Shell, directory: Path) -> Iterator[tuple[Callable[[]
             yield lambda: file.rename(away), lambda: away.rename(file)
 
 
+@pytest.mark.rotates
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_a_replacement_waits_for_a_store_that_is_away(
@@ -121,6 +124,7 @@ def test_a_replacement_waits_for_a_store_that_is_away(
         assert took < BACK_SECONDS
 
 
+@pytest.mark.rotates
 def test_a_replacement_ends_with_its_supervisor_while_the_store_is_away(app: Shell) -> None:
     with app.started(*SUPERVISED) as worker:
         worker.until("with 10 slots")

@@ -41,6 +41,7 @@ async def refusing(postgres_url: str) -> AsyncIterator[Refusing]:
         yield database
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("refusal", [*REFUSALS, "wrong_password"])
 async def test_whatever_it_refuses_is_unavailable_and_serves_again(
     refusing: Refusing, refusal: str, caplog: pytest.LogCaptureFixture

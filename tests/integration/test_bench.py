@@ -6,12 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from bench.report import Pairs, Row, Target
 
 ROOT = Path(__file__).parents[2]
 FLOOR = Target(ratio_at_least=0.8, rate_at_least=60_000)
 
 
+@pytest.mark.rotates
 def test_measures_everything_on_both_engines(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
     command = [
@@ -57,6 +60,7 @@ def test_measures_everything_on_both_engines(tmp_path: Path) -> None:
     assert [len(rows) for rows in told["tables"].values()] == [3]
 
 
+@pytest.mark.rotates
 def test_measures_growth_on_both_engines(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
     command = [sys.executable, "-m", "bench.growth", "--quick", "--queues", "100"]

@@ -7,7 +7,8 @@ import pytest
 
 from taskforge.domain.queue import Queue, QueueSettings
 from taskforge.storage.catalog import Card, Lane, Taker, spot_of
-from taskforge.storage.occupancy import BEHIND_ALL, LANES_IN_ONE_SURVEY, Occupancy, View
+from taskforge.storage.lane_views import BEHIND_ALL, View
+from taskforge.storage.occupancy import LANES_IN_ONE_SURVEY, Occupancy
 
 THEN = datetime(2030, 1, 1, tzinfo=UTC)
 

@@ -79,6 +79,7 @@ async def test_one_that_blocks_within_its_timeout_succeeds(crew_on_each: Crew) -
 # --- The event loop ---
 
 
+@pytest.mark.rotates
 async def test_who_holds_the_event_loop_is_named_and_its_neighbours_go_back_unspent(
     crew: Crew, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
 from taskforge import Context, JobHandle, RemoteError
 from taskforge.domain.job import Inserted, new_job
@@ -242,6 +243,7 @@ async def test_the_keeper_of_a_next_life_knows_the_processes_of_the_one_before(c
     assert (len(known), worker.self_report.keeper._children) == (1, known)
 
 
+@pytest.mark.rotates
 async def test_a_process_is_stopped_whatever_it_is_doing(crew: Crew) -> None:
     """While it is still to take a large payload, and while something else holds its pipe open."""
     add_to(crew.forge)
@@ -259,6 +261,7 @@ async def test_a_process_is_stopped_whatever_it_is_doing(crew: Crew) -> None:
     await until(lambda: worker.executor.free == 1)
 
 
+@pytest.mark.rotates
 async def test_what_a_process_started_ends_with_it(crew: Crew, tmp_path: Path) -> None:
     add_to(crew.forge)
     worker = await crew.start(grace_seconds=0.1)

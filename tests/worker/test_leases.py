@@ -61,6 +61,7 @@ def keepers() -> list[psutil.Process]:
     return found
 
 
+@pytest.mark.rotates
 async def test_a_handler_that_blocks_the_loop_or_holds_the_gil_keeps_its_job(short: Crew) -> None:
     runs: list[str] = []
 
@@ -160,6 +161,7 @@ async def test_a_worker_ends_the_lives_that_it_has_lost_and_no_one_elses() -> No
     assert told == [(own, False)] * 2
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("end", [psutil.Process.kill, psutil.Process.suspend])
 async def test_a_keeper_that_dies_or_stands_still_is_started_again(
     short: Crew, end: Callable[[psutil.Process], None]

@@ -46,6 +46,7 @@ def app(tmp_path: Path) -> Shell:
     return Shell(tmp_path, f"sqlite:///{tmp_path}/jobs.db")
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
 def test_a_supervised_worker_that_shows_no_sign_of_life_is_killed_and_replaced(
     app: Shell, store: str, request: pytest.FixtureRequest
@@ -88,6 +89,7 @@ def test_a_supervised_worker_that_shows_no_sign_of_life_is_killed_and_replaced(
         assert worker.ended() == 0
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(("timeout", "seconds", "status"), [(60, 7, "succeeded"), (4, 5, "failed")])
 def test_it_has_the_time_of_its_longest_job_also_of_one_that_has_just_begun(
     app: Shell, timeout: int, seconds: int, status: str
@@ -113,6 +115,7 @@ def test_it_has_the_time_of_its_longest_job_also_of_one_that_has_just_begun(
         assert worker.ended() == 0
 
 
+@pytest.mark.rotates
 def test_an_unsupervised_one_is_never_ended_but_said_and_shown_to_be_frozen(app: Shell) -> None:
     with app.started("worker", "app:forge", "--slots", "3") as worker:
         worker.until("with 3 slots")
@@ -138,6 +141,7 @@ def test_an_unsupervised_one_is_never_ended_but_said_and_shown_to_be_frozen(app:
         assert worker.ended() == 0
 
 
+@pytest.mark.rotates
 def test_a_worker_that_is_stopped_is_not_taken_for_a_frozen_one(app: Shell) -> None:
     """Whoever stops a process, a debugger for one, lets it go on: it is not killed, and its lease
     ends by itself."""

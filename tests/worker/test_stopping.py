@@ -125,6 +125,7 @@ async def test_a_stuck_thread_does_not_hold_up_the_stop(crew: Crew) -> None:
     release.set()
 
 
+@pytest.mark.rotates
 async def test_a_handler_that_cleans_up_for_too_long_or_will_not_stop_does_not_hold_up_the_stop(
     crew: Crew,
 ) -> None:

@@ -32,6 +32,7 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.rotates
 async def test_slots_change_up_and_down_while_it_runs_and_outlast_its_restart(
     crew_on_each: Crew,
 ) -> None:

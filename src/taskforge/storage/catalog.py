@@ -122,6 +122,20 @@ class OpenLane(msgspec.Struct, frozen=True):
     def spot(self) -> int:
         return spot_of(self.number, self.key)
 
+    def of_key(self, key: int, most: int) -> "OpenLane":
+        """What it holds of this key, of which it is asked for so many."""
+        return OpenLane(
+            self.number,
+            self.tier,
+            self.queue,
+            self.queue_name,
+            self.job_type,
+            self.priority,
+            self.settings,
+            key,
+            most,
+        )
+
 
 def tier_of(queue: Queue, lane: Lane) -> int:
     """Lower ones go first."""

@@ -2,8 +2,6 @@
 
 from collections.abc import Container, Mapping
 
-import msgspec
-
 from taskforge.domain.fairness import NO_KEY, KeyRounds
 from taskforge.storage.catalog import OpenLane, spot_of
 
@@ -56,10 +54,17 @@ class KeyTurns:
 
     def _first(self, key: int, without: Container[int]) -> tuple[int, int] | None:
         """The first turn of a key and the lane it is in."""
+        lanes = self._lanes.get(key, ())
+        if len(lanes) == 1:
+            (only,) = lanes
+            spot = spot_of(only, key)
+            head = self._heads.get(spot)
+            is_there = head is not None and only in self._open and spot not in without
+            return (head, only) if head is not None and is_there else None
         return min(
             (
                 (self._heads[spot], lane)
-                for lane in self._lanes.get(key, ())
+                for lane in lanes
                 if (spot := spot_of(lane, key)) in self._heads
                 and lane in self._open
                 and spot not in without
@@ -73,22 +78,20 @@ class KeyTurns:
 
     def plan(self, jobs: int, most_keys: int, without: Container[int]) -> list[OpenLane]:
         """Whom to ask for the next so many jobs, each for as many as it is its turn to give."""
+        lanes: dict[int, OpenLane] = {}  # of the keys that may be asked
 
         def stands(key: int) -> bool | None:
-            if self._first(key, without) is not None:
+            first = self._first(key, without)
+            if first is not None:
+                lanes[key] = self._open[first[1]]
                 return True
             if self._first(key, ()) is not None:
                 return False
             self._lanes.pop(key, None)
             return None
 
-        shares = []
-        for key, count in self.rounds.plan(jobs, most_keys, stands).items():
-            first = self._first(key, without)
-            if first is not None and count:
-                lane = self._open[first[1]]
-                shares.append(msgspec.structs.replace(lane, key=key, most=count))
-        return shares
+        counts = self.rounds.plan(jobs, most_keys, stands)
+        return [lanes[key].of_key(key, count) for key, count in counts.items() if count]
 
     def goes_before_the_next(self) -> bool:
         """Whether the tiers behind this one must wait until it is asked: more may stand here than

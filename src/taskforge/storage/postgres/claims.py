@@ -20,7 +20,8 @@ from taskforge.domain.job import Claimed
 from taskforge.domain.limiter import LeakyBucket
 from taskforge.domain.queue import QueueSettings
 from taskforge.storage.catalog import OpenLane, Taker, spot_of
-from taskforge.storage.occupancy import BEHIND_ALL, LARGE_CLAIM, Frontier, View, most_asked
+from taskforge.storage.lane_views import BEHIND_ALL, Frontier, View
+from taskforge.storage.occupancy import LARGE_CLAIM, most_asked
 from taskforge.storage.postgres.catalog_cache import CatalogCache
 from taskforge.storage.postgres.claim_window import ClaimWindow
 from taskforge.storage.postgres.connection_pool import Connection
@@ -211,8 +212,7 @@ class PostgresClaims:
         taker, wish, frontier = ask.taker, ask.wish, ask.frontier
         window = self._windows.setdefault(taker.incarnation, ClaimWindow())
         occupancy = self._surveys.occupancy_of(taker.project)
-        spots, moment = [lane.spot for lane in lanes], occupancy.moment
-        started = time.monotonic()
+        spots, moment, started = [lane.spot for lane in lanes], occupancy.moment, time.monotonic()
         bounds, most = window.ask(spots, wish.limit, started)
         in_rounds = any(lane.most is not None for lane in lanes)
         if in_rounds:
@@ -262,16 +262,20 @@ class PostgresClaims:
             [lane.key or None for lane in lanes] if in_rounds else None,
             *behind,
         )
-        finished = time.monotonic()
-        window.left = None
+        finished, window.left = time.monotonic(), None
         if behind and rows:
             window.left = {_spot(row): _TURN(row) for row in rows if _FENCE(row) is None}
             rows = [row for row in rows if _FENCE(row) is not None]
-            for lane in lanes:
-                head = window.left.get(lane.spot)
-                # Of a limited queue nothing may have been looked at.
-                if head is not None or caps is not None or not lane.settings.is_gated:
-                    occupancy.leave(lane.spot, head, moment)
+            in_turns: dict[int, int | None] = {}
+            for lane, spot in zip(lanes, spots, strict=True):
+                head = window.left.get(spot)
+                if head is None and caps is None and lane.settings.is_gated:
+                    continue  # of a limited queue nothing may have been looked at
+                if lane.most is not None:
+                    in_turns[spot] = head
+                else:
+                    occupancy.leave(spot, head, moment)
+            occupancy.leave_in_turns(in_turns, moment)
         if rows:
             window.is_busy_since(_BUSY_SINCE(rows[0]))
         rows.sort(key=_TURN)

@@ -8,7 +8,8 @@ import msgspec
 
 from taskforge.domain.fairness import NO_KEY
 from taskforge.storage.catalog import Taker, key_of_spot, lane_of, spot_of
-from taskforge.storage.occupancy import LANES_IN_ONE_SURVEY, Occupancy, View
+from taskforge.storage.lane_views import View
+from taskforge.storage.occupancy import LANES_IN_ONE_SURVEY, Occupancy
 from taskforge.storage.postgres.catalog_cache import CatalogCache
 from taskforge.storage.postgres.connections import PostgresConnections
 from taskforge.storage.postgres.signals import Arrival, Signals

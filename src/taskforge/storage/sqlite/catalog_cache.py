@@ -25,7 +25,8 @@ from taskforge.storage.catalog import (
     lane_of,
     spot_of,
 )
-from taskforge.storage.occupancy import LANES_IN_ONE_SURVEY, Occupancy, View
+from taskforge.storage.lane_views import View
+from taskforge.storage.occupancy import LANES_IN_ONE_SURVEY, Occupancy
 from taskforge.storage.sqlite import codec
 from taskforge.storage.statements import statement
 
@@ -51,6 +52,12 @@ class CatalogCache:
         # queues with a rate that asks whether something waits, and was not told that nothing does
         self.unheard: dict[int, dict[int, OpenLane]] = {}
         self.news: list[str] = []  # for the log, once it is committed
+        # projects whose catalog was proven in the writer's transaction, where nobody else writes
+        self._proven: set[int] | None = None
+
+    def begin(self) -> None:
+        """The writer's transaction begins: what is proven in it holds until it ends."""
+        self._proven = set()
 
     def forget(self) -> None:
         """After a rollback, what is remembered may never have been; its version number may come to
@@ -59,6 +66,8 @@ class CatalogCache:
             memory.clear()
         self._projects.clear()
         self.news.clear()
+        if self._proven is not None:
+            self._proven.clear()
 
     def tell_news(self) -> None:
         for line in self.news:
@@ -68,6 +77,15 @@ class CatalogCache:
     def of(self, project: int) -> Catalog:
         """What is remembered of a project, as of the transaction that is open; no transaction can
         change it under the writer's."""
+        if self._proven is None:
+            return self._prove(project)
+        catalog = self._catalogs.get(project) if project in self._proven else None
+        if catalog is None:
+            catalog = self._prove(project)
+            self._proven.add(project)
+        return catalog
+
+    def _prove(self, project: int) -> Catalog:
         row = self._connection.execute(sql("catalog_version"), (project,)).fetchone()
         version: int = row[0] if row else 0
         catalog = self._catalogs.get(project)
@@ -96,6 +114,8 @@ class CatalogCache:
 
     def raise_version(self, project: int) -> int:
         """The version from now on; 0 where there is no such project."""
+        if self._proven is not None:
+            self._proven.discard(project)
         row = self._connection.execute(sql("raise_version"), (project,)).fetchone()
         return int(row[0]) if row else 0
 

@@ -16,11 +16,13 @@ from taskforge.domain.fairness import NO_KEY
 from taskforge.domain.job import Claimed
 from taskforge.domain.limiter import LeakyBucket
 from taskforge.storage.catalog import OpenLane, Taker, spot_of
-from taskforge.storage.occupancy import LARGE_CLAIM, Frontier, most_asked
+from taskforge.storage.lane_views import Frontier
+from taskforge.storage.occupancy import LARGE_CLAIM, most_asked
 from taskforge.storage.sqlite import codec, silences
 from taskforge.storage.sqlite.catalog_cache import sql
 from taskforge.storage.sqlite.codec import Row
 from taskforge.storage.sqlite.gates import Gates
+from taskforge.storage.sqlite.key_claims import are_few_of_many, take_few_of_many
 from taskforge.storage.sqlite.taken_jobs import Taken, taken_jobs
 from taskforge.storage.sqlite.transaction import Transaction
 
@@ -88,7 +90,11 @@ class WorkerClaim:
                 spent.update(
                     spot_of(lane.number, key) for lane in lanes for key in full.get(lane.queue, ())
                 )
-                claimed += self._claim_from(usable, frontier, left)
+                if are_few_of_many(usable, frontier, left, self._gates):
+                    claimed += self._claim_few(usable)
+                else:
+                    heads = self._find_heads(usable, surveyed and frontier is None)
+                    claimed += self._claim_from(usable, heads, frontier, left)
                 view.settle(lanes, self._taken)
             if len(claimed) >= self._limit:
                 break
@@ -115,11 +121,25 @@ class WorkerClaim:
             self._cache.survey(self._project)
         return not self._occupancy.walked
 
-    def _claim_from(
-        self, lanes: list[OpenLane], frontier: Frontier | None, limit: int
-    ) -> list[Claimed]:
-        """Up to so many jobs of these lanes. Nothing that a lane which is not asked may go before:
-        by tier, and by age too where a claim is small."""
+    def _claim_few(self, lanes: list[OpenLane]) -> list[Claimed]:
+        claimed, taken = take_few_of_many(
+            self._transaction,
+            lanes,
+            self._worker,
+            self._incarnation,
+            self._project,
+            self._occupancy,
+            self._gates,
+        )
+        self._taken.update(taken)
+        return claimed
+
+    def _find_heads(self, lanes: list[OpenLane], is_surveyed: bool) -> list[tuple[int, int]]:
+        """Which of these lanes hold something for this worker, by their index, and from which turn
+        on."""
+        if is_surveyed and len(lanes) == 1 and lanes[0].key == NO_KEY:
+            # No other lane to compare it with, and the survey has seen where it begins.
+            return self._learn_heads(lanes, [(0, self._occupancy.heads[lanes[0].spot])])
         by_key = any(lane.key != NO_KEY for lane in lanes)
         asked = (
             codec.json([(lane.number, lane.key) if by_key else lane.number for lane in lanes]),
@@ -129,8 +149,17 @@ class WorkerClaim:
             self._project,
         )
         text = sql("heads_by_key" if by_key else "heads")
-        heads: list[tuple[int, int]] = self._transaction.execute(text, asked).fetchall()
-        self._learn_heads(lanes, heads)
+        return self._learn_heads(lanes, self._transaction.execute(text, asked).fetchall())
+
+    def _claim_from(
+        self,
+        lanes: list[OpenLane],
+        heads: list[tuple[int, int]],
+        frontier: Frontier | None,
+        limit: int,
+    ) -> list[Claimed]:
+        """Up to so many jobs of these lanes. Nothing that a lane which is not asked may go before:
+        by tier, and by age too where a claim is small."""
         last = frontier and (frontier[0], frontier[1] if limit < LARGE_CLAIM else FOREVER)
         claimed: list[Claimed] = []
         for tier, some in groupby(heads, key=lambda head: lanes[head[0]].tier):
@@ -143,12 +172,15 @@ class WorkerClaim:
                 claimed += self._take_tier(stands, left, until)
         return claimed
 
-    def _learn_heads(self, lanes: list[OpenLane], heads: list[tuple[int, int]]) -> None:
+    def _learn_heads(
+        self, lanes: list[OpenLane], heads: list[tuple[int, int]]
+    ) -> list[tuple[int, int]]:
         moment, turns = self._occupancy.moment, dict(heads)
         for index, lane in enumerate(lanes):
             self._occupancy.leave(lane.spot, turns.get(index), moment)
             if isinstance(lane.settings.bucket, LeakyBucket):
                 self._cache.unheard.setdefault(self._project, {})[lane.queue] = lane
+        return heads
 
     def _close_gates(self, claimed: int) -> float | None:
         """A gate that nothing stands before any more must hear of that, too."""

@@ -196,6 +196,7 @@ class Writer:
         self._set_level(connection, lazy=lazy or early)
         before = connection.total_changes
         self._turn.begin(connection, BUSY_SECONDS)
+        catalog_cache.begin()
         if self._log is None and not lazy:
             self._log = open_log(connection)
         give_up = time.monotonic() + GROUP_SECONDS
