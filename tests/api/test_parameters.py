@@ -77,6 +77,28 @@ async def test_a_parameter_that_is_misspelt_given_twice_or_null_is_named(
     assert (await root.get("/api/v1/jobs?job_type=null")).status_code == 200
 
 
+async def test_times_and_numbers_are_written_as_the_document_says(root: httpx.AsyncClient) -> None:
+    for name, value in (
+        ("since", "0.5"),
+        ("since", "1767225600"),
+        ("until", "2026-01-01"),
+        ("until", "2026-01-01T00:00:00"),
+        ("until", "2026-01-01T00:00:00+00:00"),  # whose + is a space here
+        ("last_seconds", "nan"),
+        ("last_seconds", "inf"),
+        ("last_seconds", "1_000"),
+    ):
+        refused = await root.get(f"/api/v1/metrics?{name}={value}")
+        assert refused.status_code == 422, (name, value, refused.text)
+        assert refused.json()["errors"][0]["pointer"] == name
+    assert "2026-11-18T06:30:00Z" in (await root.get("/api/v1/metrics?since=1")).json()["detail"]
+    for query in ("until=2026-01-01T00:00:00Z", "until=2026-01-01T00:00:00.5%2B01:00&since="):
+        since = "2025-12-31T00:00:00Z" if query.endswith("=") else ""
+        assert (await root.get(f"/api/v1/metrics?{query}{since}")).status_code == 200, query
+    refused = await root.get("/api/v1/jobs?created_after=5")
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "created_after")
+
+
 async def test_an_enqueue_goes_to_the_project_that_its_query_names(
     root: httpx.AsyncClient, mail: None
 ) -> None:

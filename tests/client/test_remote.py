@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from taskforge.client.queues import change_queue
 from taskforge.client.remote import RemoteEngine
 from taskforge.client.sync import SyncClient
 from taskforge.domain.access import Throttled, Unauthenticated
@@ -299,6 +300,12 @@ def test_the_sync_client(served: dict[str, Any]) -> None:
         with pytest.raises(NotFound):
             client.enqueue(new_job("mail", "send"))
         assert client.list_jobs().jobs == []
+        client.send(change_queue(CreateQueue(name="mail")))
+        made = client.enqueue(new_job("mail", "send", {"to": ["a"]}, requires={"gpu": True}))
+        found = client.get(made.job)
+        assert (found.payload, found.result, found.requires) == ({"to": ["a"]}, None, {"gpu": True})
+        [listed] = client.list_jobs(page=Page(include=WHOLE)).jobs
+        assert listed == found
 
 
 async def test_a_lease_keeper_hears_of_one_who_has_had_enough_that_it_is_to_come_back_later(

@@ -213,7 +213,7 @@ async def test_null_is_a_payload_without_arguments(forge: TaskForge, kind: str) 
             await forge.insert(new_job("default", job_type, None))
         taken, waiting = await box.run()
         told = await forge.executions(waiting.id)
-    assert (taken.status, bytes(taken.payload or b"")) == ("succeeded", b"null")
+    assert (taken.status, taken.payload) == ("succeeded", None)
     assert called == ["you"]
     assert (waiting.status, waiting.attempt_count) == ("pending", 0)
     assert "missing required field `name`" in str(told[-1].reason)
@@ -227,9 +227,7 @@ async def test_a_field_added_with_a_default_takes_jobs_of_before(forge: TaskForg
     async with Sandbox(forge) as box:
         inserted = await forge.insert(new_job("default", "grown", {"a": 1}))
         await box.run()
-        result = (await forge.get(inserted.job)).result
-        assert result is not None
-        assert bytes(result) == b"11"
+        assert (await forge.get(inserted.job)).result == 11
 
 
 def test_handlers_that_cannot_be_jobs_are_refused_where_they_are_declared(forge: TaskForge) -> None:

@@ -6,8 +6,8 @@ from typing import Any, Self
 from uuid import UUID
 
 from taskforge import JobHandle, TaskForge
+from taskforge.domain.decoded import DecodedJob
 from taskforge.domain.execution import Execution
-from taskforge.domain.job import StoredJob
 from taskforge.domain.log import Level, Line
 from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.node import make_upkeep
@@ -70,7 +70,7 @@ class Crew:
         async with asyncio.timeout(PATIENCE):
             await task
 
-    async def end(self, handle: JobHandle[Any]) -> StoredJob:
+    async def end(self, handle: JobHandle[Any]) -> DecodedJob:
         """The job when it has ended."""
         async with asyncio.timeout(PATIENCE):
             return await self.forge.wait(handle.id)

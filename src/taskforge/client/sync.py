@@ -9,9 +9,10 @@ from taskforge.client import jobs, queues
 from taskforge.client.requests import Request
 from taskforge.client.transport import SyncTransport, options_for
 from taskforge.domain.changes import Changed, JobChange
+from taskforge.domain.decoded import DecodedJob, DecodedPage, decode_job, decode_page
 from taskforge.domain.explanation import Explanation
-from taskforge.domain.job import Inserted, NewJob, StoredJob
-from taskforge.domain.job_page import Counted, JobPage
+from taskforge.domain.job import Inserted, NewJob
+from taskforge.domain.job_page import Counted
 from taskforge.domain.query import JobFilter, Page, QueueStats
 from taskforge.domain.queue import Queue
 
@@ -45,12 +46,12 @@ class SyncClient:
     def enqueue(self, job: NewJob) -> Inserted:
         return self.send(jobs.insert_one(job, f"auto-{secrets.token_hex(16)}"))
 
-    def get(self, job: UUID) -> StoredJob:
-        return self.send(jobs.get_job(job))
+    def get(self, job: UUID) -> DecodedJob:
+        return decode_job(self.send(jobs.get_job(job)))
 
-    def list_jobs(self, wanted: JobFilter | None = None, page: Page | None = None) -> JobPage:
+    def list_jobs(self, wanted: JobFilter | None = None, page: Page | None = None) -> DecodedPage:
         """A page may be short; only one without a cursor is the last."""
-        return self.send(jobs.list_jobs(wanted or JobFilter(), page or Page()))
+        return decode_page(self.send(jobs.list_jobs(wanted or JobFilter(), page or Page())))
 
     def count_jobs(self, wanted: JobFilter | None = None) -> Counted:
         """How many jobs match, up to 10,000."""

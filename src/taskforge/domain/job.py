@@ -282,6 +282,11 @@ class JobFacts(Extras, frozen=True):
     cancel_requested: bool = False
     payload_erased: bool = False
 
+    @property
+    def is_dead_letter(self) -> bool:
+        """Whether it stands in, or runs from, a dead letter queue: error and reason say why."""
+        return self.origin_queue is not None and not self.status.is_final
+
 
 class StoredJob(JobFacts, frozen=True, kw_only=True):
     """A job as a reader sees it."""
@@ -293,11 +298,6 @@ class StoredJob(JobFacts, frozen=True, kw_only=True):
     result: msgspec.Raw | None = None
     requires: str = ""
     worker: UUID | None = None  # the incarnation that runs it, or ran it last
-
-    @property
-    def is_dead_letter(self) -> bool:
-        """Whether it stands in, or runs from, a dead letter queue: error and reason say why."""
-        return self.origin_queue is not None and not self.status.is_final
 
 
 class Claimed(Extras, frozen=True, gc=False):

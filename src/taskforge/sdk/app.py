@@ -7,11 +7,18 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 from taskforge.domain.changes import CancelJob, Changed, JobChange, RedriveJob
+from taskforge.domain.decoded import (
+    DecodedExecution,
+    DecodedJob,
+    DecodedLine,
+    decode_execution,
+    decode_job,
+    decode_line,
+)
 from taskforge.domain.errors import Invalid, NotFound
-from taskforge.domain.execution import Execution
 from taskforge.domain.explanation import Explanation
 from taskforge.domain.job import Inserted, NewJob, Refused, StoredJob
-from taskforge.domain.log import Line, level_named
+from taskforge.domain.log import level_named
 from taskforge.node import make_node
 from taskforge.operations import jobs as operations
 from taskforge.ports.engine import AnyEngine
@@ -174,7 +181,11 @@ class TaskForge(Declarations):
         Its result is plain JSON."""
         return JobHandle(self, id_of(job))
 
-    async def get(self, job: UUID | str) -> StoredJob:
+    async def get(self, job: UUID | str) -> DecodedJob:
+        return decode_job(await self.get_stored(job))
+
+    async def get_stored(self, job: UUID | str) -> StoredJob:
+        """The job as its store keeps it: payload and result are JSON."""
         job = id_of(job)
         engine = await self.engine()
         found = await engine.get([engine.home], [job])
@@ -187,10 +198,10 @@ class TaskForge(Declarations):
         engine = await self.engine()
         return await engine.explain([engine.home], id_of(job))
 
-    async def executions(self, job: UUID | str) -> list[Execution]:
+    async def executions(self, job: UUID | str) -> list[DecodedExecution]:
         """Every try of a job, the first one first."""
         engine = await self.engine()
-        return await engine.executions([engine.home], id_of(job))
+        return [decode_execution(one) for one in await engine.executions([engine.home], id_of(job))]
 
     async def logs(
         self,
@@ -201,12 +212,12 @@ class TaskForge(Declarations):
         limit: int = 1_000,
         offset: int = 0,
         execution: UUID | None = None,
-    ) -> list[Line]:
+    ) -> list[DecodedLine]:
         """What a job's handlers logged (or one execution's), from this level on, and how its
         executions ended, oldest first. For the page behind, pass the id of the last line as
         `after`."""
         engine = await self.engine()
-        return await engine.logs(
+        lines = await engine.logs(
             [engine.home],
             id_of(job),
             least=level_named(level),
@@ -215,9 +226,13 @@ class TaskForge(Declarations):
             offset=offset,
             execution=execution,
         )
+        return [decode_line(line) for line in lines]
 
-    async def wait(self, job: UUID | str) -> StoredJob:
+    async def wait(self, job: UUID | str) -> DecodedJob:
         """The job once it has ended, or is in its dead letter queue."""
+        return decode_job(await self.wait_stored(job))
+
+    async def wait_stored(self, job: UUID | str) -> StoredJob:
         return await self._connections.wait(id_of(job))
 
     async def results(

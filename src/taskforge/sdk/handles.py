@@ -7,11 +7,10 @@ from uuid import UUID
 
 import msgspec
 
+from taskforge.domain.decoded import DecodedExecution, DecodedJob, DecodedLine, decode_job
 from taskforge.domain.errors import Invalid, TaskForgeError
-from taskforge.domain.execution import Execution
 from taskforge.domain.explanation import Explanation
 from taskforge.domain.job import JobStatus, StoredJob
-from taskforge.domain.log import Line
 from taskforge.sdk.waiter import has_ended
 
 R = TypeVar("R")
@@ -21,7 +20,7 @@ EXPLAIN_SECONDS = 2.0
 class JobFailed(TaskForgeError):
     """The job ended without a result; `job` tells all that is known."""
 
-    def __init__(self, job: StoredJob) -> None:
+    def __init__(self, job: DecodedJob) -> None:
         error = (
             f"{job.error.type}: {job.error.message}"
             if job.error is not None
@@ -41,7 +40,8 @@ class JobDeadLettered(JobFailed):
     back."""
 
 
-def failure_of(job: StoredJob) -> JobFailed:
+def failure_of(stored: StoredJob) -> JobFailed:
+    job = decode_job(stored)
     if job.is_dead_letter:
         return JobDeadLettered(job)
     return (JobCancelled if job.status is JobStatus.CANCELLED else JobFailed)(job)
@@ -77,7 +77,7 @@ class JobHandle(Generic[R]):
     def __repr__(self) -> str:
         return f"JobHandle({self.id})"
 
-    async def job(self) -> StoredJob:
+    async def job(self) -> DecodedJob:
         """The job as it stands now."""
         return await self._forge.get(self.id)  # type: ignore[no-any-return]
 
@@ -88,11 +88,13 @@ class JobHandle(Generic[R]):
         """Why the job is not running."""
         return await self._forge.explain(self.id)  # type: ignore[no-any-return]
 
-    async def executions(self) -> list[Execution]:
+    async def executions(self) -> list[DecodedExecution]:
         """Every try of the job, the first one first."""
         return await self._forge.executions(self.id)  # type: ignore[no-any-return]
 
-    async def logs(self, level: str = "trace", *, after: int = 0, limit: int = 1_000) -> list[Line]:
+    async def logs(
+        self, level: str = "trace", *, after: int = 0, limit: int = 1_000
+    ) -> list[DecodedLine]:
         """What its handlers logged, from this level on, and how its executions ended, oldest
         first."""
         return await self._forge.logs(self.id, level=level, after=after, limit=limit)  # type: ignore[no-any-return]
@@ -132,13 +134,13 @@ class JobHandle(Generic[R]):
         started = time.monotonic()
         # one look, for which a timeout would leave no time
         if timeout is not None and timeout <= 0:
-            job = await self.job()
+            job: StoredJob = await self._forge.get_stored(self.id)
             if has_ended(job):
                 return job
             raise TimeoutError(f"job {self.id} has not ended; {await self._why()}")
         try:
             async with asyncio.timeout(timeout):
-                return await self._forge.wait(self.id)  # type: ignore[no-any-return]
+                return await self._forge.wait_stored(self.id)  # type: ignore[no-any-return]
         except TimeoutError:
             waited = time.monotonic() - started
             raise TimeoutError(

@@ -10,6 +10,7 @@ from uuid import UUID
 import msgspec
 
 from taskforge.domain.access import Forbidden
+from taskforge.domain.decoded import DecodedSchedule, decode_schedule
 from taskforge.domain.errors import Conflict, Invalid
 from taskforge.domain.schedule import (
     NewSchedule,
@@ -42,45 +43,52 @@ class AppSchedules:
 
     async def create(
         self, name: str, job: Any, payload: Any = msgspec.UNSET, **options: Any
-    ) -> Schedule:
+    ) -> DecodedSchedule:
         """`job` is a handler of this app, or a job type (then `queue` is needed). `options`: those
         of the timing (cron, zone or tz, every_seconds, at, starts_at, ends_at, jitter_seconds,
         catch_up, catch_up_limit, overlap), of the job (priority, tags, …), description,
         is_paused."""
         new = build(name, job, payload, options)
         engine = await self._app.engine()
-        return await operations.create_schedule(engine, schedules_of(engine), engine.home, new)
+        made = await operations.create_schedule(engine, schedules_of(engine), engine.home, new)
+        return decode_schedule(made)
 
-    async def all(self) -> list[Schedule]:
+    async def all(self) -> list[DecodedSchedule]:
         engine = await self._app.engine()
-        return await operations.list_schedules(schedules_of(engine), [engine.home], limit=100_000)
+        schedules = schedules_of(engine)
+        found = await operations.list_schedules(schedules, [engine.home], limit=100_000)
+        return [decode_schedule(schedule) for schedule in found]
 
-    async def get(self, name: UUID | str) -> Schedule:
+    async def get(self, name: UUID | str) -> DecodedSchedule:
+        return decode_schedule(await self._find(name))
+
+    async def _find(self, name: UUID | str) -> Schedule:
         engine = await self._app.engine()
         return await operations.find_schedule(schedules_of(engine), [engine.home], name)
 
-    async def edit(self, name: UUID | str, **options: Any) -> Schedule:
+    async def edit(self, name: UUID | str, **options: Any) -> DecodedSchedule:
         """What is not named stays. `options`: as in `create`, and payload, queue and job_type."""
-        old = await self.get(name)
+        old = await self._find(name)
         engine = await self._app.engine()
         edit = edit_of(old, options)
-        return await operations.update_schedule(engine, schedules_of(engine), old, edit)
+        changed = await operations.update_schedule(engine, schedules_of(engine), old, edit)
+        return decode_schedule(changed)
 
-    async def pause(self, name: UUID | str) -> Schedule:
+    async def pause(self, name: UUID | str) -> DecodedSchedule:
         return await self.edit(name, is_paused=True)
 
-    async def resume(self, name: UUID | str) -> Schedule:
+    async def resume(self, name: UUID | str) -> DecodedSchedule:
         """It goes on with its next slot behind now."""
         return await self.edit(name, is_paused=False)
 
     async def run(self, name: UUID | str) -> Slot:
         """Make its job now, beside its times."""
-        schedule = await self.get(name)
+        schedule = await self._find(name)
         engine = await self._app.engine()
         return await operations.run_schedule(schedules_of(engine), schedule)
 
     async def delete(self, name: UUID | str) -> None:
-        schedule = await self.get(name)
+        schedule = await self._find(name)
         engine = await self._app.engine()
         await operations.delete_schedule(schedules_of(engine), schedule)
 
@@ -88,7 +96,7 @@ class AppSchedules:
         self, name: UUID | str, *, before: datetime | None = None, limit: int = 50
     ) -> list[Slot]:
         """What its slots did, the newest first."""
-        schedule = await self.get(name)
+        schedule = await self._find(name)
         engine = await self._app.engine()
         return await operations.list_slots(
             schedules_of(engine), schedule, before=before, limit=limit
@@ -96,7 +104,7 @@ class AppSchedules:
 
     async def preview(self, name: UUID | str, count: int = 10) -> list[datetime]:
         """When it runs next."""
-        schedule = await self.get(name)
+        schedule = await self._find(name)
         engine = await self._app.engine()
         return operations.preview_schedule(schedule.timing, await engine.now(), count)
 

@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from uuid import UUID
 
 from taskforge.domain.errors import NotFound, StoreUnavailable
-from taskforge.domain.job import StoredJob
+from taskforge.domain.job import JobFacts, StoredJob
 
 FIRST_LOOK_SECONDS = 0.005
 LONGEST_WAIT_SECONDS = 0.25
 
 
-def has_ended(job: StoredJob) -> bool:
+def has_ended(job: JobFacts) -> bool:
     """Whether whoever waits for its result need wait no longer. A dead letter has failed; it may be
     redriven another day."""
     return job.status.is_final or job.is_dead_letter
@@ -21,7 +21,7 @@ def has_ended(job: StoredJob) -> bool:
 class Waiter:
     """Waits for many jobs with one read: all who wait share the looks of a single task, slower the
     longer nothing ends. Newcomers are looked at at once, because most results are asked for when
-    they are there."""
+    they are there; one who comes alone looks without the task, for no more than a look costs."""
 
     def __init__(self, look: Callable[[Sequence[UUID]], Awaitable[list[StoredJob]]]) -> None:
         self._look = look
@@ -32,12 +32,20 @@ class Waiter:
         self._task: asyncio.Task[None] | None = None
         self._pace = FIRST_LOOK_SECONDS
         self._all_at = 0.0  # when all are looked at again
+        self._is_looking = False  # somebody who came alone
 
     async def wait(self, job: UUID) -> StoredJob:
+        is_new = job not in self._waiting
+        if is_new and not self._is_looking:
+            found = await self._look_alone(job)
+            if has_ended(found):
+                return found
+            is_new = False
         future = self._waiting.get(job)
         if future is None:
             future = self._waiting[job] = asyncio.get_running_loop().create_future()
-            self._newcomers.add(job)
+            if is_new:
+                self._newcomers.add(job)
             self._came.set()
             self._pace = FIRST_LOOK_SECONDS
         if self._task is None or self._task.done():
@@ -50,6 +58,16 @@ class Waiter:
             if not self._interest[job]:
                 del self._interest[job]
                 self._waiting.pop(job, None)  # whoever gave up needs no more looks
+
+    async def _look_alone(self, job: UUID) -> StoredJob:
+        self._is_looking = True
+        try:
+            found = await self._look([job])
+        finally:
+            self._is_looking = False
+        if not found:
+            raise NotFound("job", str(job))
+        return found[0]
 
     async def _run(self) -> None:
         while self._waiting:

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import msgspec
 
+from taskforge.domain.decoded import DecodedJob, decode_job
 from taskforge.domain.errors import Invalid
 from taskforge.domain.job import StoredJob
 from taskforge.sdk.job_classes import Job
@@ -30,7 +31,7 @@ class EnqueuedJob(msgspec.Struct, frozen=True):
     max_attempts: int
     tags: tuple[str, ...]
     unique: str | None
-    job: StoredJob
+    job: DecodedJob
 
     def __str__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
@@ -71,7 +72,7 @@ def decoded(job: StoredJob, registry: Registry) -> EnqueuedJob:
         max_attempts=job.max_attempts,
         tags=job.tags,
         unique=job.unique_key,
-        job=job,
+        job=decode_job(job),
     )
 
 

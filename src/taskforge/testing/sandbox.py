@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 from uuid import UUID
 
-from taskforge.domain.execution import Execution
+from taskforge.domain.decoded import DecodedExecution, DecodedJob, decode_execution, decode_job
 from taskforge.domain.job import JobStatus, StoredJob
 from taskforge.domain.job_parts import WHOLE
 from taskforge.domain.query import MAX_PAGE, JobFilter, Page
@@ -103,7 +103,7 @@ class Sandbox:
 
     async def run(
         self, *, queues: tuple[str, ...] | None = None, most: int = MOST_JOBS
-    ) -> list[StoredJob]:
+    ) -> list[DecodedJob]:
         """Run whatever can be claimed, and what that enqueues, until nothing is left; returns the
         jobs that ran.
 
@@ -111,13 +111,13 @@ class Sandbox:
         `queues` names them."""
         return await self._run(queues, most, complain=True)
 
-    async def run_one(self, *, queues: tuple[str, ...] | None = None) -> StoredJob | None:
+    async def run_one(self, *, queues: tuple[str, ...] | None = None) -> DecodedJob | None:
         """Run the next job; None when there is none to run."""
         return next(iter(await self._run(queues, 1, complain=False)), None)
 
     async def _run(
         self, queues: tuple[str, ...] | None, most: int, *, complain: bool
-    ) -> list[StoredJob]:
+    ) -> list[DecodedJob]:
         engine = await self._engine()
         worker = InlineWorker(
             self.forge,
@@ -133,7 +133,7 @@ class Sandbox:
             for start in range(0, len(ran), MAX_PAGE)
             for job in await self._get(ran[start : start + MAX_PAGE])
         }
-        return [found[job] for job in ran if job in found]
+        return [decode_job(found[job]) for job in ran if job in found]
 
     async def advance(self, seconds: float) -> None:
         """Let this much time pass for the store: what is due becomes ready, what is late expires,
@@ -159,10 +159,11 @@ class Sandbox:
 
     def jobs(
         self, wanted: Wanted = None, *, status: str | None = None, queue: str | None = None
-    ) -> list[StoredJob]:
+    ) -> list[DecodedJob]:
         """The jobs of the store, in the order in which they were enqueued."""
         statuses = () if status is None else (JobStatus(status),)
-        return self._outside(self._list(_filter(wanted, statuses, queue)))
+        found = self._outside(self._list(_filter(wanted, statuses, queue)))
+        return [decode_job(job) for job in found]
 
     def enqueued(self, wanted: Wanted = None) -> list[EnqueuedJob]:
         """The jobs that wait to run, now or later, with their arguments."""
@@ -200,7 +201,9 @@ class Sandbox:
             )
         return found
 
-    def executions(self, job: StoredJob | EnqueuedJob | JobHandle[Any] | UUID) -> list[Execution]:
+    def executions(
+        self, job: DecodedJob | EnqueuedJob | JobHandle[Any] | UUID
+    ) -> list[DecodedExecution]:
         """Every attempt at a job so far, the first one first, with its error: why a job has not
         succeeded."""
         return self._outside(self._executions(job if isinstance(job, UUID) else job.id))
@@ -213,9 +216,9 @@ class Sandbox:
             found += part.jobs
         return found[::-1]
 
-    async def _executions(self, job: UUID) -> list[Execution]:
+    async def _executions(self, job: UUID) -> list[DecodedExecution]:
         engine = await self.forge.engine()
-        return await engine.executions([engine.home], job)
+        return [decode_execution(one) for one in await engine.executions([engine.home], job)]
 
     async def _get(self, jobs: list[UUID]) -> list[StoredJob]:
         engine = await self.forge.engine()

@@ -2,10 +2,11 @@
 that is not looked at is one that a caller believes in."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from functools import cache
 from types import NoneType
-from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 from urllib.parse import parse_qsl
 
 from litestar.connection import ASGIConnection
@@ -20,7 +21,8 @@ _IF_MATCH = "If-Match"
 
 
 class Form(NamedTuple):
-    """How a value is written. The framework would take `1e3` for 1000 and `on` for true."""
+    """How a value is written. The framework would take `1e3` for 1000, `on` for true and `0.5` for
+    half a second after 1970 began."""
 
     pattern: re.Pattern[str]
     expected: str
@@ -29,6 +31,17 @@ class Form(NamedTuple):
 _FORMS = {
     int: Form(re.compile(r"-?[0-9]{1,30}", re.ASCII), "use a whole number"),
     bool: Form(re.compile("true|false"), "use true or false"),
+    float: Form(
+        re.compile(r"-?[0-9]{1,30}(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,4})?", re.ASCII), "use a number"
+    ),
+    datetime: Form(
+        re.compile(
+            r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,30})?"
+            r"([Zz]|[+-][0-9]{2}:[0-9]{2})",
+            re.ASCII,
+        ),
+        "use a time with its zone, such as 2026-11-18T06:30:00Z (a + is written %2B)",
+    ),
 }
 
 
@@ -96,19 +109,26 @@ def _declared(route: Callable[..., Any], kind: type[ParameterKwarg]) -> Mapping[
         for one in getattr(hint, "__metadata__", ()):
             if isinstance(one, kind):
                 shape = get_args(hint)[0]
-                choices = get_args(shape)
-                many = list in (get_origin(shape), *map(get_origin, choices))
-                # of a list, what it holds
-                each = [
-                    kind
-                    for choice in (shape, *choices)
-                    for kind in (get_args(choice) if get_origin(choice) is list else (choice,))
-                ]
-                form = next((_FORMS[kind] for kind in each if kind in _FORMS), None)
+                kinds = list(_kinds(shape))
+                choices = (shape, *get_args(shape))
+                form = next((_FORMS[kind] for kind in kinds if kind in _FORMS), None)
                 found[one.name or name] = ParameterRule(
-                    many, takes_null=NoneType not in choices or str in each, form=form
+                    many=list in map(get_origin, choices),
+                    takes_null=NoneType not in kinds or str in kinds,
+                    form=form,
                 )
     return found
+
+
+def _kinds(shape: Any) -> Iterator[Any]:
+    """What a value may be; of a list, what it holds."""
+    if get_origin(shape) is Annotated:
+        yield from _kinds(get_args(shape)[0])
+    elif parts := get_args(shape):
+        for part in parts:
+            yield from _kinds(part)
+    else:
+        yield shape
 
 
 def _refused(name: str, problem: str, expected: str, source: str = "query") -> ValidationException:

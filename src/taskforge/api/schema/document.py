@@ -157,6 +157,7 @@ def _described(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 _NULL = {"type": "null"}
+_OF_LISTS = {"items", "minItems", "maxItems"}
 
 
 def _kinds(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -177,9 +178,12 @@ def _strict() -> set[str]:
 
 
 def _bind(schema: dict[str, Any], bound: Bound) -> None:
-    """Add what is known of a value to each kind that it may have besides null."""
+    """Add what is known of a value to each kind that it may have besides null; to what a list
+    holds, unless it is the list that is bound."""
     for kind in schema.get("oneOf", [schema]):
-        if kind.get("type") != "null":
+        if kind.get("type") == "array" and not bound.keys() & _OF_LISTS:
+            kind["items"].update(bound)
+        elif kind.get("type") != "null":
             kind.update(bound)
 
 
