@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from taskforge.control.byte_counter import ByteCounter
 from taskforge.control.leader import Leader, LeaderService
 from taskforge.control.membership import Membership, RollCall, this_node
 from taskforge.control.retention import PartitionKeeper, SlotRetention
 from taskforge.control.sampler import Sampler
 from taskforge.control.scheduler import Scheduler
 from taskforge.domain.node import NewNode, NodeRole
+from taskforge.operations.limits.slot_admission import SlotAdmission
 from taskforge.operations.store_watch import StoreWatch
 from taskforge.operations.upkeep import PRUNE_SECONDS, Upkeep
 from taskforge.ports.engine import AnyEngine, Engine, is_store
@@ -32,6 +34,7 @@ from taskforge.services import Lasting, Periodic, Service, ServiceHealth, end_ta
 from taskforge.settings import Settings
 from taskforge.storage.records.cluster import ClusterRecords
 from taskforge.storage.records.schedules import ScheduleRecords
+from taskforge.storage.records.stored_bytes import StoredByteRecords
 from taskforge.wiring import Made
 from taskforge.worker.garbage import collect_less_often
 from taskforge.worker.worker import LiveWorker
@@ -105,11 +108,12 @@ def cluster_services(
         return msgspec.json.encode([health for one in told for health in one.health()])
 
     while_leading: list[LeaderService] = [
-        Scheduler(engine, schedules),
+        Scheduler(engine, schedules, SlotAdmission.of_engine(engine)),
         PartitionKeeper(engine, settings.retention_days),
         SlotRetention(engine.now, schedules, settings.retention_days),
         RollCall(cluster, settings.leader_seconds),
         Sampler(engine),
+        ByteCounter(StoredByteRecords(engine)),
     ]
     leader = Leader(cluster, node, while_leading, lease_seconds=settings.leader_seconds)
     told.append(leader)

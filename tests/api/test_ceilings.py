@@ -10,6 +10,7 @@ import pytest
 
 from taskforge.domain.access import Role
 from tests.api.conftest import Api
+from tests.support.nodes import count_bytes
 
 JOB = {"queue": "q", "job_type": "t"}
 Cap = Callable[..., Awaitable[dict[str, Any]]]
@@ -295,20 +296,17 @@ async def test_bytes_a_minute_count_results_and_logs_and_endings_are_never_refus
 
 
 async def test_what_is_stored_stops_at_the_ceiling_until_something_is_removed(
+    api: Api,
     acme: httpx.AsyncClient,
     worker: httpx.AsyncClient,
     cap: Cap,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from taskforge.operations.limits import stored_bytes
-
-    monkeypatch.setattr(stored_bytes, "FULL_SECONDS", 0.0)
-    monkeypatch.setattr(stored_bytes, "REST", 0)
     # noise, which PostgreSQL does not make smaller
     text = "".join(chr(32 + (index * index * 7919 + index * 31) % 90) for index in range(3_000))
     large = JOB | {"payload": text.replace("\\", "-").replace('"', "-")}
     first = (await acme.post("/api/v1/jobs", json=large)).json()["id"]
     await cap(stored_bytes=10_000)
+    await count_bytes(api.engine)
     assert (await acme.post("/api/v1/jobs", json=large)).status_code == 201
     small = [(await acme.post("/api/v1/jobs", json=JOB)).json()["id"]]
     while (answer := await acme.post("/api/v1/jobs", json=large)).status_code == 201:
@@ -322,6 +320,7 @@ async def test_what_is_stored_stops_at_the_ceiling_until_something_is_removed(
     assert (done["status"], done["result"]) == ("succeeded", None)
     assert "stored bytes" in done["reason"]
     assert (await acme.delete(f"/api/v1/jobs/{first}")).status_code == 204
+    await count_bytes(api.engine)
     assert (await acme.post("/api/v1/jobs", json=large)).status_code == 201
 
 

@@ -17,6 +17,7 @@ from taskforge.domain.firing import Fired, Firing
 from taskforge.domain.node import NodeRole
 from taskforge.domain.query import CLUSTER
 from taskforge.domain.term import Deposed
+from taskforge.operations.limits.slot_admission import SlotAdmission
 from taskforge.ports.engine import Engine
 from taskforge.ports.records import Step
 from taskforge.services import ServiceHealth, running
@@ -96,7 +97,9 @@ async def main() -> None:
     node = this_node([NodeRole.SERVER], None, settings.leader_seconds)
     unfenced = TWIN == "unfenced slots"
     store: scheduler.FiringStore = Unfenced(engine) if unfenced else engine  # type: ignore[assignment]
-    services: list[LeaderService] = [scheduler.Scheduler(store, ScheduleRecords(engine))]
+    services: list[LeaderService] = [
+        scheduler.Scheduler(store, ScheduleRecords(engine), SlotAdmission.of_engine(engine))
+    ]
     if "writer" in sys.argv:
         services.append(Writer(engine, node.id))
     if unfenced:

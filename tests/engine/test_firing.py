@@ -26,8 +26,11 @@ from taskforge.domain.schedule import (
     Timing,
     job_template,
 )
+from taskforge.domain.tenancy import Ceiling
 from taskforge.domain.term import Deposed, Reign
+from taskforge.operations.limits.slot_admission import SlotAdmission
 from taskforge.storage.records.cluster import ClusterRecords
+from taskforge.storage.records.organizations import Organizations
 from taskforge.storage.records.schedules import ScheduleRecords
 from tests.support.adhoc_statements import step_of
 from tests.support.nodes import a_node
@@ -54,8 +57,12 @@ def new(name: str = "nightly", queue: str = "default", **timing: Any) -> NewSche
     return NewSchedule(name=name, timing=made, job=job_template(queue, "work", {"n": 1}))
 
 
+def scheduler_of(engine: Any, schedules: ScheduleRecords) -> Scheduler:
+    return Scheduler(engine, schedules, SlotAdmission.of_engine(engine))
+
+
 async def run_once(world: World, schedules: ScheduleRecords, term: Term) -> int:
-    return await Scheduler(world.engine, schedules).once(term)
+    return await scheduler_of(world.engine, schedules).once(term)
 
 
 async def test_a_due_slot_makes_one_job_and_says_so(
@@ -89,7 +96,7 @@ async def test_two_leaders_that_read_the_same_slot_fire_it_once(
     world.clock.advance(61)
     other = ScheduleRecords(await world.another())
     await asyncio.gather(
-        run_once(world, schedules, term), Scheduler(await world.another(), other).once(term)
+        run_once(world, schedules, term), scheduler_of(await world.another(), other).once(term)
     )
     assert await world.probe.count("jobs") == 1
     assert await world.probe.count("slots") == 1
@@ -171,7 +178,7 @@ async def test_an_edit_between_look_and_fire_wins(world: World, schedules: Sched
             await schedules.update(made, ScheduleEdit(is_paused=True), NOTE)
             return found
 
-    await Scheduler(world.engine, Edited(world.engine)).once(term)
+    await scheduler_of(world.engine, Edited(world.engine)).once(term)
     assert await world.probe.count("jobs") == 0
 
 
@@ -385,3 +392,25 @@ async def test_what_slots_did_is_pruned_and_they_do_not_come_back(
     await lead(world.engine)
     with pytest.raises(Deposed):
         await retention.prune(term.number)
+
+
+async def test_a_slot_is_refused_where_its_organization_has_no_room_for_its_job(
+    world: World, schedules: ScheduleRecords
+) -> None:
+    """A thousand schedules were a way past every ceiling."""
+    first, second = [await schedules.create(1, new(name), NOTE) for name in ("first", "second")]
+    organizations = Organizations(world.engine)
+    owner = await organizations.get(1)
+    await organizations.set_ceiling(owner, Ceiling(enqueue_per_minute=1), NOTE)
+    term = await lead(world.engine)
+    world.clock.advance(61)
+    assert await run_once(world, schedules, term) == 2
+    told = [(await schedules.slots(one))[0] for one in (first, second)]
+    assert sorted(one.outcome for one in told) == [SlotOutcome.FIRED, SlotOutcome.REFUSED]
+    [refused] = [one for one in told if one.outcome is SlotOutcome.REFUSED]
+    assert "enqueue_per_minute" in (refused.detail or "")
+    assert await world.probe.count("jobs") == 1
+    world.clock.advance(60)
+    await organizations.set_ceiling(owner, Ceiling(), NOTE)
+    assert await run_once(world, schedules, term) == 2
+    assert await world.probe.count("jobs") == 3

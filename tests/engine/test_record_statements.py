@@ -12,7 +12,15 @@ from tests.support.stores import PostgresStore, SqliteStore, Store
 
 ENGINES = [f"{SHARED}.{engine}" for engine in ("postgres", "sqlite")]
 # Those that each engine has.
-OWN = {"audit_entries_to_seal", "hold_term", "known_keys", "renew_term"}
+OWN = {
+    "audit_entries_to_seal",
+    "bytes_of_executions",
+    "bytes_of_jobs",
+    "bytes_of_logs",
+    "hold_term",
+    "known_keys",
+    "renew_term",
+}
 
 
 def names() -> list[str]:

@@ -20,6 +20,7 @@ from taskforge.domain.query import JobFilter, Page
 from taskforge.domain.queue import CreateQueue, QueueSettings, UpdateQueue
 from taskforge.domain.schedule import NewSchedule, Timing, job_template
 from taskforge.domain.worker import NewWorker, UpdateWorker
+from taskforge.operations.limits.slot_admission import SlotAdmission
 from taskforge.storage.postgres.claim_window import ClaimWindow
 from taskforge.storage.postgres.engine import PostgresEngine
 from taskforge.storage.records.schedules import ScheduleRecords
@@ -394,7 +395,9 @@ async def test_what_a_schedule_fires_names_its_lane(
     told: list[list[tuple[int, int, int]] | None] = []
     monkeypatch.setattr(engine._signals, "send", lambda arrivals=(): told.append(arrivals))
     async with asyncio.timeout(10):
-        while not await Scheduler(engine, schedules).once(Term(0, float("inf"), lambda: 0.0)):
+        while not await Scheduler(engine, schedules, SlotAdmission.of_engine(engine)).once(
+            Term(0, float("inf"), lambda: 0.0)
+        ):
             await asyncio.sleep(0.05)
     lane = await engine.connections.value("select lane from taskforge.ready")
     assert told == [[(1, lane, 0)]]

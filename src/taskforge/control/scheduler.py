@@ -13,6 +13,7 @@ from taskforge.domain.firing import Fired, Firing, plan
 from taskforge.domain.ids import IdMint
 from taskforge.domain.job import StoredJob
 from taskforge.domain.schedule import Overlap, Schedule
+from taskforge.operations.limits.slot_admission import SlotAdmission
 from taskforge.services import Periodic, ServiceHealth
 from taskforge.storage.records.schedules import ScheduleRecords
 
@@ -31,9 +32,12 @@ class FiringStore(Protocol):
 class Scheduler:
     name = "scheduler"
 
-    def __init__(self, store: FiringStore, schedules: ScheduleRecords) -> None:
+    def __init__(
+        self, store: FiringStore, schedules: ScheduleRecords, admission: SlotAdmission
+    ) -> None:
         self._store = store
         self._schedules = schedules
+        self._admission = admission
         # Ids are stamped with the store's time, whatever this machine's clock says: history is
         # laid out by it.
         self._milliseconds = 0
@@ -62,8 +66,9 @@ class Scheduler:
         running = await self._running(due)
         self._milliseconds = int(now.timestamp() * 1000)
         firings = [self._firing(schedule, now, running) for schedule in due]
-        term.check()
-        fired = await self._store.fire(firings, term.number)
+        async with self._admission.admit(firings) as admitted:
+            term.check()
+            fired = await self._store.fire(admitted, term.number)
         jobs = sum(one.jobs for one in fired)
         logger.debug("%d schedules were due, %d jobs made", len(due), jobs)
         return len(due)

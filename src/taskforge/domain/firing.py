@@ -179,6 +179,18 @@ class Firing(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
 
+def refused_firing(firing: Firing, why: str) -> Firing:
+    """The same, with its slots refused: it moves on, and makes nothing."""
+    slots = [
+        msgspec.structs.replace(slot, outcome=SlotOutcome.REFUSED, detail=why)
+        if slot.outcome is SlotOutcome.FIRED
+        else slot
+        for slot in firing.plan.slots
+    ]
+    changed = msgspec.structs.replace(firing.plan, slots=slots, replaces=False)
+    return msgspec.structs.replace(firing, plan=changed, jobs=(), cancels=None)
+
+
 class Fired(msgspec.Struct, frozen=True):
     """What came of one: whether it still stood as it was read, and how many jobs were made."""
 

@@ -47,7 +47,7 @@ class Platform:
         self.settings = settings
         self.records = RecordKinds(engine, seal_keys(settings))
         self.tenants = Tenants(self.records)
-        ceilings = Ceilings(self.records.ceiling_usage, self.tenants)
+        ceilings = Ceilings(self.records.ceiling_usage, self.records.stored_bytes, self.tenants)
         self.quotas = Quotas(engine, self.records.quota_usage, self.tenants, ceilings)
         self.queue_ceilings = QueueCeilings(engine, self.tenants)
         workers = WorkerQuotas(engine, self.tenants)

@@ -192,14 +192,16 @@ async def resume_schedule(
     permission=Permission.JOB_WRITE,
     status_code=200,
     tags=["Schedules"],
-    responses=responses(404, 409),
+    responses=responses(404, 409, 429),
 )
 async def run_schedule(caller: NamedDependency[Caller], schedule: ScheduleName) -> RunView:
     """Make its job now, beside its times; also while it is paused."""
     found = await caller.schedule(schedule)
-    slot = await schedules.run_schedule(
-        caller.platform.records.schedules, found, caller.note("schedule.run")
-    )
+    project = await caller.platform.tenants.numbered(found.project)
+    async with caller.platform.quotas.room(project, 1, memoryview(found.job.payload).nbytes):
+        slot = await schedules.run_schedule(
+            caller.platform.records.schedules, found, caller.note("schedule.run")
+        )
     return RunView(slot.job, slot.at)
 
 

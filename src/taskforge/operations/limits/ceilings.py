@@ -14,6 +14,7 @@ from taskforge.operations.access.tenant_cache import Tenants
 from taskforge.operations.limits.ceiling_rates import CeilingRates
 from taskforge.operations.limits.stored_bytes import StoredBytes
 from taskforge.storage.records.ceiling_usage import CeilingUsage
+from taskforge.storage.records.stored_bytes import StoredByteRecords
 
 
 class Unused(msgspec.Struct):
@@ -24,10 +25,12 @@ class Unused(msgspec.Struct):
 
 
 class Ceilings:
-    def __init__(self, usage: CeilingUsage, tenants: Tenants) -> None:
+    def __init__(
+        self, usage: CeilingUsage, stored_bytes: StoredByteRecords, tenants: Tenants
+    ) -> None:
         self._tenants = tenants
         self._rates = CeilingRates(usage)
-        self._stored = StoredBytes(usage, tenants)
+        self._stored = StoredBytes(stored_bytes)
 
     @asynccontextmanager
     async def room(self, organization: int, jobs: int, size: int) -> AsyncIterator[Unused]:
@@ -47,7 +50,7 @@ class Ceilings:
             raise
         finally:
             if kept is not None:
-                kept.bytes -= unused.size
+                kept.give_back(unused.size)
             if spent is not None:
                 spent.give_back(unused.jobs, unused.size)
 

@@ -72,11 +72,7 @@ class Quotas:
         """As the engine does. Raises `QuotaExceeded` when these jobs are more than the project may
         have, `CeilingReached` when its organization may not have them, without those that are
         repetitions of what was stored before."""
-        if (
-            not project.quota.limits_jobs
-            and await self._most_waiting_in_all(project) is None
-            and not await self._ceilings.is_limited(project.organization)
-        ):
+        if not await self.limits(project):
             return await self._engine.insert(project.number, jobs)
         try:
             return await self._insert(project, jobs, jobs)
@@ -101,6 +97,14 @@ class Quotas:
             ]
             unused.jobs, unused.size = max(0, len(new) - len(stored)), max(0, size - _size(stored))
         return answers
+
+    async def limits(self, project: Project) -> bool:
+        """Whether new jobs of a project are counted anywhere."""
+        return (
+            project.quota.limits_jobs
+            or await self._most_waiting_in_all(project) is not None
+            or await self._ceilings.is_limited(project.organization)
+        )
 
     @asynccontextmanager
     async def room(self, project: Project, jobs: int, size: int) -> AsyncIterator[Room]:

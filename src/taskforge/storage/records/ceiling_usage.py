@@ -1,7 +1,5 @@
-"""What organizations have taken of what their ceilings allow: of the present minute, and of the
-store."""
+"""What organizations have taken of what their ceilings allow of the present minute."""
 
-from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
@@ -14,10 +12,6 @@ UNLIMITED = 2**62
 
 class Taken(msgspec.Struct, frozen=True):
     jobs: int
-    bytes: int
-
-
-class _Bytes(msgspec.Struct, frozen=True):
     bytes: int
 
 
@@ -40,10 +34,6 @@ class CeilingUsage:
     async def taken(self, organization: int, minute: datetime) -> Taken:
         found = await self._records.look(Taken, "taken_of_minute", organization, minute)
         return found[0] if found else Taken(0, 0)
-
-    async def stored_bytes(self, projects: Sequence[int]) -> int:
-        found = await self._records.look(_Bytes, "stored_bytes", list(projects))
-        return found[0].bytes
 
 
 def most_of(ceiling: Ceiling) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from taskforge.storage.records.projects import Projects
 from taskforge.storage.records.quota_usage import QuotaUsage
 from taskforge.storage.records.schedules import ScheduleRecords, ScheduleStore
 from taskforge.storage.records.shared_secrets import SharedSecrets
+from taskforge.storage.records.stored_bytes import StoredByteRecords
 from taskforge.storage.records.throttles import Throttles
 from taskforge.storage.records.tokens import Tokens
 from taskforge.storage.records.users import Users
@@ -24,6 +25,7 @@ class RecordKinds:
         self.projects = Projects(records)
         self.quota_usage = QuotaUsage(records)
         self.ceiling_usage = CeilingUsage(records)
+        self.stored_bytes = StoredByteRecords(records)
         self.users = Users(records)
         self.members = Members(records)
         self.invitations = Invitations(records)

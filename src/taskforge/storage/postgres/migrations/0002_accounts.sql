@@ -93,7 +93,12 @@ create table taskforge.ceilings (
     -- what servers have taken of the present minute, each a slice at a time
     since timestamptz,
     taken_jobs bigint not null default 0,
-    taken_bytes bigint not null default 0
+    taken_bytes bigint not null default 0,
+    -- what its rows took at the leader's last count, what servers have reserved since the one that is
+    -- under way began, and before that since the last
+    counted_bytes bigint not null default 0,
+    reserved_bytes bigint not null default 0,
+    reserved_before bigint not null default 0
 );
 
 create table taskforge.quotas (

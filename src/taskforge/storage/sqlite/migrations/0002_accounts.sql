@@ -93,7 +93,12 @@ create table ceilings (
     -- what servers have taken of the present minute, each a slice at a time
     since integer,
     taken_jobs integer not null default 0,
-    taken_bytes integer not null default 0
+    taken_bytes integer not null default 0,
+    -- what its rows took at the leader's last count, what servers have reserved since the one that is
+    -- under way began, and before that since the last
+    counted_bytes integer not null default 0,
+    reserved_bytes integer not null default 0,
+    reserved_before integer not null default 0
 ) strict;
 
 create table quotas (
