@@ -1,4 +1,4 @@
-"""Ceilings: what an organization may have in all its projects. Only the platform's owner sets
+"""F6: ceilings, what an organization may have in all its projects. Only the platform's owner sets
 them."""
 
 import asyncio

@@ -1,5 +1,5 @@
-"""S5: whoever guesses passwords or keys gets few tries, and learns nothing from the answers or from
-their time."""
+"""S5, F11: whoever guesses passwords or keys gets few tries, and learns nothing from the answers
+or from their time."""
 
 import asyncio
 import statistics

@@ -1,5 +1,5 @@
-"""Large jobs of one tenant, listed and changed: what the server takes for it is bounded, and others
-hardly wait."""
+"""S13, F2 and F3: large jobs of one tenant, listed and changed. What the server takes for it is
+bounded, and others hardly wait."""
 
 import asyncio
 import multiprocessing

@@ -1,4 +1,4 @@
-"""S15: no stored text steers the terminal of whoever looks at it."""
+"""S15, F7: no stored text steers the terminal of whoever looks at it."""
 
 import re
 import sqlite3

@@ -1,5 +1,5 @@
-"""Tampering with the audit log past the server shows: by the chain, by its key, or by the head that
-was exported."""
+"""S14, F5: tampering with the audit log past the server shows: by the chain, by its key, or by the
+head that was exported."""
 
 import logging
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""The file holds payloads, password hashes and signing keys: its owner's alone."""
+"""F4: the file holds payloads, password hashes and signing keys: its owner's alone."""
 
 import logging
 import os

@@ -63,7 +63,7 @@ async def test_options_reach_the_job(forge: TaskForge) -> None:
             job.timeout_seconds,
             job.tags,
         ) == (noon, 7, 9, 3, ("a",))
-        assert (job.timeout_at, job.requires) == (noon + timedelta(days=1), '{"gpu":true}')
+        assert (job.timeout_at, job.requires) == (noon + timedelta(days=1), {"gpu": True})
         with pytest.raises(Invalid, match="together with at"):
             await work.options(at=noon, delay=4).enqueue()
         with pytest.raises(Invalid, match="time zone"):

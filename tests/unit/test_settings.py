@@ -146,7 +146,7 @@ def test_a_token_goes_to_no_address_from_a_weaker_place(
     flags: dict[str, str],
     goes: bool,
 ) -> None:
-    """A folder's taskforge.toml named the server, and got the token of whoever worked there."""
+    """F12: a folder's taskforge.toml named the server, and got the token of who worked there."""
     path = tmp_path / "taskforge.toml"
     path.write_text("".join(f'{name} = "{value}"\n' for name, value in file.items()))
     if goes:

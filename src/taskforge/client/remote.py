@@ -138,12 +138,8 @@ class RemoteEngine:
             return []
         slices = [wanted[start : start + MOST_IDS] for start in range(0, len(wanted), MOST_IDS)]
         answers = await _side_by_side(self._get_some, slices)
-        return [
-            job
-            for some, found in zip(slices, answers, strict=True)
-            for job in found
-            if job.id in some
-        ]
+        asked = set(wanted)
+        return [job for found in answers for job in found if job.id in asked]
 
     async def _get_some(self, jobs: Sequence[UUID]) -> list[StoredJob]:
         """A page ends at some bytes: those behind its last job are asked for again."""

@@ -9,7 +9,7 @@ import msgspec
 from taskforge.domain.audit import Note
 from taskforge.domain.changes import Changed, JobChange, allows, statuses_for
 from taskforge.domain.job import Inserted, JobStatus, NewJob, Refused, StoredJob
-from taskforge.domain.job_page import Counted, JobPage, is_full, next_page, take_page
+from taskforge.domain.job_page import MOST_PAGE_BYTES, Counted, JobPage, next_page, size_of
 from taskforge.domain.query import JobFilter, Page, cursor_at
 from taskforge.ports.engine import AnyEngine
 
@@ -46,12 +46,16 @@ async def read_some(
 ) -> tuple[list[StoredJob], str | None]:
     """The named jobs as far as a page goes, and the cursor of the last one when there are more."""
     found: list[StoredJob] = []
+    total = 0
     wanted = list(dict.fromkeys(jobs))
     for start in range(0, len(wanted), READ_AT_ONCE):
-        found += await engine.get(projects, wanted[start : start + READ_AT_ONCE])
-        page = take_page(found)
-        if len(page) < len(found) or (is_full(page) and start + READ_AT_ONCE < len(wanted)):
-            return page, cursor_at(page[-1].id)
+        part = await engine.get(projects, wanted[start : start + READ_AT_ONCE])
+        for index, job in enumerate(part, 1):
+            found.append(job)
+            total += size_of(job)
+            if total >= MOST_PAGE_BYTES:
+                is_last = index == len(part) and start + READ_AT_ONCE >= len(wanted)
+                return found, None if is_last else cursor_at(job.id)
     return found, None
 
 

@@ -113,7 +113,7 @@ def _declared(route: Callable[..., Any], kind: type[ParameterKwarg]) -> Mapping[
                 choices = (shape, *get_args(shape))
                 form = next((_FORMS[kind] for kind in kinds if kind in _FORMS), None)
                 found[one.name or name] = ParameterRule(
-                    many=list in map(get_origin, choices),
+                    many=list in [get_origin(choice) for choice in choices],
                     takes_null=NoneType not in kinds or str in kinds,
                     form=form,
                 )
