@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from taskforge.domain.explanation import Candidate
-from taskforge.domain.job import JobStatus, StoredJob
+from taskforge.domain.job import JobStatus, StoredJob, new_job
 from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.domain.worker import Worker
 from tests.chaos.fleet import Figure, Fleet
@@ -127,14 +127,15 @@ async def _loop(watch: Watch) -> tuple[float, int]:
             job.status is not JobStatus.PROCESSING for job in await jobs(engine, set(neighbours))
         ):
             await asyncio.sleep(0.02)
-    [culprit] = await _enqueue(watch, "grip", ())
+    # by name, with its queue's timeout: of the handler's, which is shorter, only the worker knows
+    [culprit] = await watch.fleet.forge.insert_many([new_job("hangs", "grip", max_attempts=1)])
     neighbours += await _enqueue(watch, "work", (0.1,))
     shown = await watch.until(lambda worker: worker.stuck_slots == SLOTS, 10)
     assert shown.status == "unhealthy"
     candidate = await watch.candidate()
     assert (candidate.hindrance, candidate.stuck_slots) == ("stuck", SLOTS)
     hung = time.monotonic() + 1  # of its timeout of two seconds one is over
-    return await _back(watch, before, hung, [culprit], neighbours), len(neighbours)
+    return await _back(watch, before, hung, [culprit.job], neighbours), len(neighbours)
 
 
 async def _back(

@@ -9,7 +9,9 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
@@ -18,12 +20,16 @@ import pytest
 
 from taskforge import JobHandle, TaskForge
 from taskforge.domain.errors import LeaseLost, StoreFault, StoreUnavailable, StoreUnsuitable
-from taskforge.domain.job import JobStatus
+from taskforge.domain.ids import job_of
+from taskforge.domain.job import JobStatus, new_job
 from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.domain.worker import NewWorker, Sample
-from taskforge.ports.engine import Engine
+from taskforge.ports.engine import AnyEngine, Engine
 from taskforge.sdk.jobs import JobFunction
-from taskforge.worker.processes import leave_notes, survivor
+from taskforge.sdk.lease_keeper import StoredEndings
+from taskforge.wiring import work_source
+from taskforge.worker.processes import lease, leave_notes, survivor
+from taskforge.worker.processes.keeper_words import Charge, WorkerHealth
 from taskforge.worker.processes.process_id import (
     ProcessId,
     end_of,
@@ -203,6 +209,40 @@ async def test_a_death_is_told_after_whatever_kept_it_from_being_told(
         assert await tell_death(opened, registered.incarnation, this_process(), asyncio.Event())
     with pytest.raises(LeaseLost):
         await engine.renew(registered.incarnation, 60, Sample())
+
+
+async def test_whoever_held_the_loop_too_long_has_timed_out_though_the_store_knows_of_no_timeout(
+    crew_on_each: Crew,
+) -> None:
+    """Its handler's own timeout is shorter than the job's, and the word that it holds the loop came
+    with the end of its process: nobody crashed, and who ran beside it pays nothing."""
+    forge = crew_on_each.forge
+    forge.queue("default")
+    engine = await forge.engine()
+    source = work_source(engine)
+    worker = await source.register(NewWorker(name="dead", max_concurrent_jobs=2), 60)
+    await forge.insert_many([new_job("default", "work", max_attempts=1) for _ in range(2)])
+    culprit, beside = await source.claim(worker.incarnation, 2)
+    last = WorkerHealth(False, False, 2, culprit.fence, overran_seconds=2.5)
+    vigil: Any = SimpleNamespace(health=last, pulse=SimpleNamespace(has_killed=False))
+    charge = Charge(forge.settings, worker.incarnation, 60.0, 1.0, this_process())
+    await crew_on_each.keep()
+
+    async def opened() -> AnyEngine:
+        return engine
+
+    tell = partial(lease._tell_overrun, charge=charge, vigil=vigil, endings=StoredEndings())
+    assert await tell_death(
+        opened, worker.incarnation, this_process(), asyncio.Event(), before=tell
+    )
+    job = await forge.wait(job_of(culprit.fence))
+    assert job.error is not None
+    assert (job.status, job.error.type, job.crash_count) == ("failed", "Timeout", 0)
+    assert "2.5 s" in job.error.message
+    async with asyncio.timeout(20):
+        while (other := await forge.get(job_of(beside.fence))).status is JobStatus.PROCESSING:
+            await asyncio.sleep(0.02)
+    assert (other.status, other.attempt_count, other.crash_count) == ("pending", 0, 0)
 
 
 async def test_a_worker_that_was_cancelled_is_no_death_while_its_process_lives(crew: Crew) -> None:

@@ -85,7 +85,14 @@ async def pipes() -> AsyncIterator[int]:
         yield from_keeper
 
 
-async def hand_nothing_back(*_: object) -> None: ...
+class NoEndings:
+    """For a worker none of whose jobs has to be ended by its keeper."""
+
+    async def hand_back(self, *_: object) -> None: ...
+    async def time_out(self, *_: object) -> None: ...
+
+
+NO_ENDINGS = NoEndings()
 
 
 @pytest.mark.parametrize("answers_after", [0.0, 0.6])
@@ -97,7 +104,7 @@ async def test_a_lease_is_given_up_before_it_ends_counted_from_when_its_renewal_
     store: Any = Away(answers_after * LEASE)
     charge = Charge(Settings(), UUID(int=1), LEASE, 0.05, this_process())
     async with asyncio.timeout(4 * LEASE), pipes() as said:
-        assert await lease.keep(lambda: store, charge, hand_nothing_back) is False
+        assert await lease.keep(lambda: store, charge, NO_ENDINGS) is False
         assert time.monotonic() - store.sent_at < LEASE
         *_, last = os.read(said, WORD_BYTES).splitlines()
     assert msgspec.json.decode(last, type=Word).lost is not None
@@ -107,7 +114,7 @@ async def test_for_how_long_the_store_was_not_reached_is_counted_from_its_last_a
     store: Any = Away(0.3 * LEASE)
     charge = Charge(Settings(), UUID(int=1), LEASE, 0.05, this_process())
     async with asyncio.timeout(4 * LEASE), pipes() as said:
-        assert await lease.keep(lambda: store, charge, hand_nothing_back) is False
+        assert await lease.keep(lambda: store, charge, NO_ENDINGS) is False
         silent = time.monotonic() - store.sent_at - 0.3 * LEASE
         *_, last = os.read(said, WORD_BYTES).splitlines()
     lost = msgspec.json.decode(last, type=Word).lost
@@ -131,7 +138,7 @@ async def test_a_lease_is_given_up_before_it_ends_though_the_store_says_nothing(
     store: Any = Frozen(0.0)
     charge = Charge(Settings(), UUID(int=1), LEASE, 0.05, this_process())
     async with asyncio.timeout(4 * LEASE), pipes() as said:
-        assert await lease.keep(lambda: store, charge, hand_nothing_back) is False
+        assert await lease.keep(lambda: store, charge, NO_ENDINGS) is False
         assert time.monotonic() - store.sent_at < LEASE
         *_, last = os.read(said, WORD_BYTES).splitlines()
     assert msgspec.json.decode(last, type=Word).away
@@ -153,7 +160,7 @@ async def test_a_keeper_that_stood_still_itself_asks_once_more() -> None:
     store: Any = Thawed(0.0)
     charge = Charge(Settings(), UUID(int=1), LEASE, 0.05, this_process())
     async with asyncio.timeout(6 * LEASE), pipes():
-        assert await lease.keep(lambda: store, charge, hand_nothing_back) is False
+        assert await lease.keep(lambda: store, charge, NO_ENDINGS) is False
     assert len(asked) > 3, "the third was answered, and the lease went on"
 
 
@@ -172,7 +179,7 @@ async def test_a_store_that_cannot_be_opened_for_a_lease_is_a_lost_lease(error: 
     store: Any = Closed(0.0)
     charge = Charge(Settings(), UUID(int=1), LEASE, 0.05, this_process())
     async with asyncio.timeout(4 * LEASE), pipes() as said:
-        assert await lease.keep(lambda: store, charge, hand_nothing_back) is False
+        assert await lease.keep(lambda: store, charge, NO_ENDINGS) is False
         assert lease.STOP_AT * LEASE <= time.monotonic() - store.sent_at < 1.5 * LEASE
         word = msgspec.json.decode(os.read(said, WORD_BYTES), type=Word)
     assert word.away
@@ -242,7 +249,7 @@ async def test_a_death_is_told_though_the_lease_is_lost_in_the_same_moment() -> 
         async with asyncio.timeout(10), pipes_both_ways() as (to_keeper, _):
             news = ChildNews(process_of(child.pid))
             os.write(to_keeper, msgspec.json.encode(news) + b"\n")
-            assert await lease.keep(lambda: store, charge, hand_nothing_back) is True
+            assert await lease.keep(lambda: store, charge, NO_ENDINGS) is True
         assert store.told == [(charge.incarnation, True)]
         assert child.wait(10) == -signal.SIGKILL
 
@@ -268,7 +275,7 @@ async def test_what_a_dead_worker_had_said_is_heard_before_its_processes_are_end
         async with asyncio.timeout(10), pipes_both_ways() as (to_keeper, _):
             news = ChildNews(process_of(child.pid))
             os.write(to_keeper, msgspec.json.encode(news) + b"\n")
-            assert await lease.keep(lambda: store, charge, hand_nothing_back) is True
+            assert await lease.keep(lambda: store, charge, NO_ENDINGS) is True
         assert store.told == [(charge.incarnation, True)]
         assert child.poll() == -signal.SIGKILL
 
@@ -284,15 +291,16 @@ async def test_what_a_worker_says_of_itself_does_not_wait_for_the_next_renewal()
             said.set()
             return Renewed(drain=False)
 
-    async def hand_back(_: object, __: UUID, fences: Sequence[UUID]) -> None:
-        assert fences == (fence,)
-        handed_back.set()
+    class Endings(NoEndings):
+        async def hand_back(self, *arguments: Any) -> None:
+            assert arguments[-1] == (fence,)
+            handed_back.set()
 
     said, store = asyncio.Event(), Heard()
     charge = Charge(Settings(), UUID(int=1), 600.0, 60.0, this_process())
     async with asyncio.timeout(10), pipes_both_ways() as (to_keeper, _):
         made: Any = store
-        keeping = asyncio.create_task(lease.keep(lambda: made, charge, hand_back))
+        keeping = asyncio.create_task(lease.keep(lambda: made, charge, Endings()))
         await said.wait()
         health = WorkerHealth(healthy=False, unstarted=(fence,))
         os.write(to_keeper, msgspec.json.encode(health) + b"\n")
@@ -327,7 +335,7 @@ async def test_what_it_says_while_a_renewal_is_under_way_does_not_wait_for_the_n
     charge = Charge(Settings(), UUID(int=1), 600.0, 60.0, this_process())
     async with asyncio.timeout(10), pipes_both_ways() as (to_keeper, _):
         store: Any = Busy()
-        keeping = asyncio.create_task(lease.keep(lambda: store, charge, hand_nothing_back))
+        keeping = asyncio.create_task(lease.keep(lambda: store, charge, NO_ENDINGS))
         await again.wait()
         keeping.cancel()
         await asyncio.gather(keeping, return_exceptions=True)

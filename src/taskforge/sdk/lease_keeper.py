@@ -27,11 +27,19 @@ async def main() -> int:
     with os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0) as unbuffered:
         charge = msgspec.json.decode(unbuffered.readline(), type=Charge)
     settings = msgspec.structs.replace(charge.settings, pool_size=2)
-    return 0 if await keep(lambda: make_engine(settings), charge, _hand_back) else LOST
+    return 0 if await keep(lambda: make_engine(settings), charge, StoredEndings()) else LOST
 
 
-async def _hand_back(engine: AnyEngine, incarnation: UUID, fences: Sequence[UUID]) -> None:
-    await work_source(engine).hand_back(incarnation, fences, HELD_UP)
+class StoredEndings:
+    """Ends jobs where they are stored, be that behind a server."""
+
+    async def hand_back(self, engine: AnyEngine, incarnation: UUID, fences: Sequence[UUID]) -> None:
+        await work_source(engine).hand_back(incarnation, fences, HELD_UP)
+
+    async def time_out(
+        self, engine: AnyEngine, incarnation: UUID, fence: UUID, seconds: float
+    ) -> None:
+        await work_source(engine).time_out(incarnation, fence, seconds)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from taskforge.domain.errors import Invalid, LeaseLost, StoreUnavailable
 from taskforge.domain.execution import Beat
 from taskforge.domain.job import Claimed
 from taskforge.domain.log import NewLine, split
-from taskforge.domain.outcome import HandBackOutcome
+from taskforge.domain.outcome import HandBackOutcome, Outcome, TimedOut
 from taskforge.domain.tenancy import QuotaExceeded
 from taskforge.domain.worker import NewWorker, Registered
 from taskforge.domain.worker_protocol import HELD_SECONDS
@@ -102,9 +102,17 @@ class HttpSource:
         return lost
 
     async def hand_back(self, incarnation: UUID, fences: Sequence[UUID], reason: str) -> list[UUID]:
+        return await self._end_all(incarnation, fences, HandBackOutcome(reason))
+
+    async def time_out(self, incarnation: UUID, fence: UUID, seconds: float) -> list[UUID]:
+        return await self._end_all(incarnation, [fence], TimedOut(seconds))
+
+    async def _end_all(
+        self, incarnation: UUID, fences: Sequence[UUID], outcome: Outcome
+    ) -> list[UUID]:
         lost: list[UUID] = []
         for request in worker_protocol.complete(
-            incarnation, [(fence, HandBackOutcome(reason), None) for fence in fences]
+            incarnation, [(fence, outcome, None) for fence in fences]
         ):
             answer: list[UUID] = await self._send(request)
             lost += answer

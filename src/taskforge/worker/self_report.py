@@ -104,6 +104,20 @@ class SelfReport:
         for start in range(0, max(1, len(fences)), WORD_FENCES):
             self.tell(tuple(fences[start : start + WORD_FENCES]))
 
+    def tell_overrun(self, held: Held) -> None:
+        """In the watchdog's thread, before it ends this process: the keeper tells the store then
+        whose time was over."""
+        if self.keeper is not None:
+            self.keeper.tell(
+                WorkerHealth(
+                    False,
+                    self._stop.is_set(),
+                    self._executor.slots,
+                    held.fence,
+                    overran_seconds=0.0 if held.by is None else held.by.timeout_seconds,
+                )
+            )
+
     def loop_is_back(self, held: Held, seconds: float) -> None:
         """Whom it held up is remembered in the store a little longer than that: until they are
         handed back."""

@@ -28,7 +28,7 @@ from taskforge.worker.registry import Registry
 from taskforge.worker.reporter import Reporter, job_logging
 from taskforge.worker.self_report import HealthCheck, SelfReport
 from taskforge.worker.waiting_fetcher import WaitingFetcher
-from taskforge.worker.watchdog import Watchdog, leave_at_once
+from taskforge.worker.watchdog import Held, Watchdog, leave_at_once
 
 logger = logging.getLogger("taskforge.worker")
 SWEEP_SECONDS = 0.1
@@ -89,7 +89,7 @@ class LiveWorker:
             self.executor.running,
             on_held=self.self_report.loop_is_held,
             on_back=self.self_report.loop_is_back,
-            give_up=leave_at_once if options.supervised else None,
+            give_up=self._leave_at_once if options.supervised else None,
             on_pulse=self.self_report.send_pulse,
         )
         self.executor.jobs.held_for = self.watchdog.held_for
@@ -298,6 +298,10 @@ class LiveWorker:
                 self._stop.set()
 
     # --- Handlers that hang ---
+
+    def _leave_at_once(self, held: Held) -> None:
+        self.self_report.tell_overrun(held)
+        leave_at_once(held)
 
     def _look_at_stuck(self) -> None:
         slots, stuck = self.executor.slots, self.executor.stuck.slots

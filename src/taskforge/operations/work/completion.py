@@ -13,9 +13,10 @@ from taskforge.domain.execution import Beat
 from taskforge.domain.ids import epoch_of
 from taskforge.domain.job import Claimed
 from taskforge.domain.log import NewLine
-from taskforge.domain.outcome import Attempt, Finish, HandBackOutcome, Outcome, decide
+from taskforge.domain.outcome import Attempt, Finish, HandBackOutcome, Outcome, TimedOut, decide
 from taskforge.domain.queue import QueueSettings
 from taskforge.domain.worker import NewWorker, Registered
+from taskforge.operations.work.held_jobs import find_held
 from taskforge.ports.engine import Engine
 from taskforge.ports.work_source import Completion
 
@@ -115,6 +116,14 @@ class StoreSource:
         return await complete(
             self.engine,
             [Ended.unspent(fence, HandBackOutcome(reason)) for fence in fences],
+            self._chance,
+        )
+
+    async def time_out(self, incarnation: UUID, fence: UUID, seconds: float) -> list[UUID]:
+        held = await find_held(self.engine, self._project, incarnation, {fence})
+        return await complete(
+            self.engine,
+            [Ended(one.fence, one.attempt, one.policy, TimedOut(seconds)) for one in held],
             self._chance,
         )
 

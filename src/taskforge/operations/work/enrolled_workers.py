@@ -8,11 +8,11 @@ import msgspec
 from taskforge.domain.access import Forbidden, Principal
 from taskforge.domain.errors import LeaseLost
 from taskforge.domain.ids import fence_of, job_of
-from taskforge.domain.job import JobStatus, StoredJob
 from taskforge.domain.job_parts import BRIEF
 from taskforge.domain.worker import NewWorker, Worker
 from taskforge.operations.access.tenant_cache import Tenants
 from taskforge.operations.work.given_jobs import drop_oldest
+from taskforge.operations.work.held_jobs import is_held
 from taskforge.ports.engine import Engine
 
 SILENT_SECONDS = 60.0  # beyond its lease; heartbeats may go to another server
@@ -109,10 +109,6 @@ class EnrolledWorkers(dict[UUID, Enrolled]):
 
     def until(self, lease_seconds: float) -> float:
         return self._monotonic() + lease_seconds + SILENT_SECONDS
-
-
-def is_held(job: StoredJob, incarnation: UUID) -> bool:
-    return job.status is JobStatus.PROCESSING and job.worker == incarnation
 
 
 def kind_of(project: int, worker: NewWorker | Worker) -> Hashable:

@@ -16,11 +16,9 @@ from taskforge.domain.access import Principal
 from taskforge.domain.claim import Claim
 from taskforge.domain.errors import Invalid, LeaseLost
 from taskforge.domain.execution import Beat
-from taskforge.domain.ids import fence_of, job_of
 from taskforge.domain.job import Claimed
-from taskforge.domain.job_parts import BRIEF
 from taskforge.domain.log import NewLine
-from taskforge.domain.outcome import Attempt, HandBackOutcome, Lost, Outcome
+from taskforge.domain.outcome import HandBackOutcome, Lost, Outcome
 from taskforge.domain.tenancy import Project
 from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample
 from taskforge.domain.worker_protocol import MOST_AT_ONCE, MOST_WAIT_SECONDS
@@ -33,10 +31,10 @@ from taskforge.operations.work.completion import Ended, attempt_of, complete
 from taskforge.operations.work.enrolled_workers import (
     Enrolled,
     EnrolledWorkers,
-    is_held,
     kind_of,
 )
 from taskforge.operations.work.given_jobs import Given, GivenJobs
+from taskforge.operations.work.held_jobs import find_held
 from taskforge.ports.engine import Engine
 
 # Given out so long ago, a job whose worker does not know of it never reached it.
@@ -272,25 +270,10 @@ class WorkerDesk:
         unknown = {fence for fence in fences if fence not in held}
         if not unknown:
             return held
-        policies = {
-            queue.name: queue.settings for queue in await self._engine.queues([worker.project])
-        }
-        for job in await self._engine.get(
-            [worker.project], list({job_of(fence) for fence in unknown}), BRIEF
-        ):
-            # of several that were asked for of one job, at most this one holds
-            fence = fence_of(job.id, job.epoch)
-            if fence in unknown and is_held(job, worker.incarnation) and job.queue in policies:
-                attempt = Attempt(
-                    job.attempt_count,
-                    job.max_attempts,
-                    job.crash_count,
-                    job.epoch,
-                    job.cancel_requested,
-                )
-                held[fence] = self._given.add(
-                    fence, worker.incarnation, attempt, policies[job.queue]
-                )
+        for one in await find_held(self._engine, worker.project, worker.incarnation, unknown):
+            held[one.fence] = self._given.add(
+                one.fence, worker.incarnation, one.attempt, one.policy
+            )
         return held
 
 

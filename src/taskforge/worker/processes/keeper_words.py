@@ -46,6 +46,9 @@ class WorkerHealth(msgspec.Struct, frozen=True, tag="health", omit_defaults=True
     blocking: UUID | None = None
     # jobs that go back to their queue: the worker cannot say so itself just now
     unstarted: tuple[UUID, ...] = ()
+    # its last word: it ends itself, for what holds its event loop had all of its time, which was
+    # this; 0 where it is not known whose that is
+    overran_seconds: float | None = None
 
 
 class ChildNews(msgspec.Struct, frozen=True, tag="child"):

@@ -14,8 +14,9 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Protocol
 from uuid import UUID
 
 import msgspec
@@ -41,14 +42,25 @@ from taskforge.worker.processes.keeper_words import (
     split_word,
 )
 from taskforge.worker.processes.process_watch import is_standing_still
-from taskforge.worker.processes.survivor import end_children, tell_death
+from taskforge.worker.processes.survivor import end_children, rescue, tell_death
 from taskforge.worker.processes.vigil import Vigil
 
 logger = logging.getLogger("taskforge.worker")
 LAST_WORDS_SECONDS = 0.5  # to read what a dead worker had said
 STOP_AT = 0.9  # of a lease without an answer: the handlers stop, before others may begin
 ANSWER_PART = 0.05  # of a lease, for an answer to a question that was asked at the last moment
-HandBack = Callable[[AnyEngine, UUID, Sequence[UUID]], Awaitable[object]]
+
+
+class JobEndings(Protocol):
+    """How a keeper ends jobs of its worker, which cannot do so itself."""
+
+    async def hand_back(self, engine: AnyEngine, incarnation: UUID, fences: Sequence[UUID]) -> None:
+        """They had not begun."""
+
+    async def time_out(
+        self, engine: AnyEngine, incarnation: UUID, fence: UUID, seconds: float
+    ) -> None:
+        """It ran longer than its timeout, which is this."""
 
 
 async def _open(engine: AnyEngine) -> None:
@@ -74,7 +86,7 @@ async def open_when_there(engine: AnyEngine, charge: Charge, began: float) -> An
             return engine
 
 
-async def keep(make_engine: Callable[[], AnyEngine], charge: Charge, hand_back: HandBack) -> bool:
+async def keep(make_engine: Callable[[], AnyEngine], charge: Charge, endings: JobEndings) -> bool:
     """The keeper's life; false when the lease was lost."""
     began = time.monotonic()
     os.set_blocking(sys.stdout.fileno(), False)
@@ -87,7 +99,7 @@ async def keep(make_engine: Callable[[], AnyEngine], charge: Charge, hand_back: 
             if not vigil.is_over:
                 _say(Word(lost=f"the store could not be reached: {error}", away=True))
                 return False
-        if is_open and not await _renew(engine, charge, vigil, hand_back):
+        if is_open and not await _renew(engine, charge, vigil, endings):
             return False
         # Nobody is there any more to keep it for. Should the process live on, the lease ends by
         # itself.
@@ -109,7 +121,7 @@ async def keep(make_engine: Callable[[], AnyEngine], charge: Charge, hand_back: 
                 charge.incarnation,
                 charge.worker,
                 vigil.hurry,
-                overran=vigil.pulse.has_killed,
+                before=partial(_tell_overrun, charge=charge, vigil=vigil, endings=endings),
             )
     finally:
         await vigil.end()
@@ -118,7 +130,26 @@ async def keep(make_engine: Callable[[], AnyEngine], charge: Charge, hand_back: 
     return True
 
 
-async def _renew(engine: AnyEngine, charge: Charge, vigil: Vigil, hand_back: HandBack) -> bool:
+async def _tell_overrun(
+    engine: AnyEngine, *, charge: Charge, vigil: Vigil, endings: JobEndings
+) -> None:
+    """A worker that was ended because what it ran had all of its time: nobody crashed. By the
+    store's clock that time may not be over, for it knows neither a handler's own timeout nor
+    whether its own silence kept anybody waiting."""
+    health = vigil.health
+    if health.overran_seconds is not None and health.blocking is not None:
+        with contextlib.suppress(LeaseLost):
+            # the last word may have come too late for a renewal: who was held up goes back unspent
+            await engine.renew(charge.incarnation, charge.lease_seconds, _health_sample(health))
+        with contextlib.suppress(LeaseLost):  # somebody has ended it
+            await endings.time_out(
+                engine, charge.incarnation, health.blocking, health.overran_seconds
+            )
+    elif health.overran_seconds is not None or vigil.pulse.has_killed:
+        await rescue(engine)  # of all of its jobs, as far as the store knows how long they may run
+
+
+async def _renew(engine: AnyEngine, charge: Charge, vigil: Vigil, endings: JobEndings) -> bool:
     """For as long as the worker is there; false when the lease was lost."""
     try:
         watched = psutil.Process(charge.worker.pid)
@@ -152,7 +183,9 @@ async def _renew(engine: AnyEngine, charge: Charge, vigil: Vigil, hand_back: Han
                     )
                 elif not vigil.is_over:
                     raise StoreUnavailable("it does not answer")  # noqa: TRY301 - as if it had said so itself
-            giving_back = vigil.hand_back_unstarted(partial(hand_back, engine, charge.incarnation))
+            giving_back = vigil.hand_back_unstarted(
+                partial(endings.hand_back, engine, charge.incarnation)
+            )
             await vigil.while_on(giving_back, charge.interval)
         except LeaseLost as error:
             if vigil.death.done():
@@ -197,4 +230,13 @@ def _sample(process: psutil.Process, health: WorkerHealth) -> Sample:
     memory: int | None = None
     with contextlib.suppress(psutil.Error), process.oneshot():
         cpu, memory = process.cpu_percent(), process.memory_info().rss
-    return Sample(cpu, memory, health.healthy, health.stopping, health.stuck_slots, health.blocking)
+    return msgspec.structs.replace(_health_sample(health), cpu_percent=cpu, memory_bytes=memory)
+
+
+def _health_sample(health: WorkerHealth) -> Sample:
+    return Sample(
+        healthy=health.healthy,
+        stopping=health.stopping,
+        stuck_slots=health.stuck_slots,
+        blocking=health.blocking,
+    )

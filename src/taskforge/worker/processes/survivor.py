@@ -39,22 +39,19 @@ async def tell_death(
     worker: ProcessId,
     hurry: asyncio.Event,
     *,
-    overran: bool = False,
+    before: Callable[[AnyEngine], Awaitable[None]] | None = None,
 ) -> bool:
     """End the dead worker's lease and rescue its jobs; where they are behind a server, it does.
-    False if the store stayed away.
-
-    `overran`: it was killed after the time of all of its jobs was over. They have timed out, and
-    nobody crashed."""
+    False if the store stayed away. `before`: what is told before that."""
     began, wait, told = time.monotonic(), FIRST_WAIT_SECONDS, False
     while True:
         try:
             async with asyncio.timeout(ONE_TRY_SECONDS):
                 engine = await opened()
-                if overran:
-                    await _rescue(engine)
+                if before is not None:
+                    await before(engine)
                 await engine.deregister(incarnation, died=True)
-                await _rescue(engine)
+                await rescue(engine)
         except (StoreUnavailable, StoreUnsuitable, StoreFault, TimeoutError) as error:
             if not told:
                 logger.warning(
@@ -82,7 +79,7 @@ async def tell_death(
         wait = min(LONGEST_WAIT_SECONDS, 2 * wait)
 
 
-async def _rescue(engine: AnyEngine) -> None:
+async def rescue(engine: AnyEngine) -> None:
     """Several rounds where engines work side by side: one finds nothing while somebody else looks,
     perhaps a moment too early, and there may be nobody who looks again."""
     if not is_store(engine):
