@@ -1,10 +1,8 @@
 """What queues and lanes that stand about cost, in counts that do not depend on the machine: rows
 that PostgreSQL reads, steps that SQLite takes. `bench.growth` has the rates."""
 
-import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,7 +11,7 @@ from taskforge.domain.outcome import Finish, ToSucceeded
 from taskforge.domain.query import JobFilter, Page
 from taskforge.domain.worker import Registered
 from taskforge.ports.engine import Engine
-from tests.support.reads import touched
+from tests.support.reads import count_steps, touched
 from tests.support.stores import PostgresStore, SqliteStore, Store
 from tests.support.world import Clock, World
 
@@ -115,30 +113,14 @@ async def test_empty_lanes_of_the_own_project_cost_postgres_no_row(
 
 async def steps_taken(store: SqliteStore, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> int:
     """By the virtual machines of all connections, in hundreds."""
-    from taskforge.storage.sqlite import connections
-
-    steps = 0
-
-    def step() -> int:
-        nonlocal steps
-        steps += 1
-        return 0
-
-    right: Any = sqlite3.connect
-
-    def counted(*arguments: Any, **options: Any) -> sqlite3.Connection:
-        connection: sqlite3.Connection = right(*arguments, **options)
-        connection.set_progress_handler(step, 100)
-        return connection
-
     with monkeypatch.context() as counting:
-        counting.setattr(connections.sqlite3, "connect", counted)
+        steps = count_steps(counting)
         engine = await store.open(clock)
         world = World(store, engine, clock)
         worker = await world.worker(max_concurrent_jobs=100)
-        steps = 0
+        before = steps()
         await work(world, engine, worker)
-        taken = steps
+        taken = steps() - before
         await engine.close()
     return taken
 

@@ -1,7 +1,12 @@
-"""What was read in a PostgreSQL store, table by table."""
+"""What was read in a store, in counts that do not depend on the machine."""
 
 import re
+import sqlite3
 from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
 
 from tests.support.stores import PostgresStore
 
@@ -10,7 +15,9 @@ WIDE = ("jobs", "ready", "waiting", "finished", "executions", "logs", "keys", "j
 
 async def touched(store: PostgresStore) -> Counter[tuple[str, str]]:
     """Sequential scans of each table, and rows read through its indexes. Sessions report them when
-    they end, at the latest."""
+    they end, at the latest; this one, which tests write with, does so now: what it keeps for later
+    would be counted for whoever is looked at then."""
+    await store.probe.rows("select pg_stat_force_next_flush()")
     await store.probe.rows("select pg_stat_clear_snapshot()")
     index_reads = (
         "select coalesce(sum(i.idx_tup_read), 0) from pg_stat_user_indexes i where "
@@ -28,3 +35,26 @@ async def touched(store: PostgresStore) -> Counter[tuple[str, str]]:
         found[table, "scans"] += scans or 0
         found[table, "read"] += int(read)
     return found
+
+
+def count_steps(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+    """Of the virtual machines of all SQLite connections that are opened from now on, in
+    hundreds."""
+    from taskforge.storage.sqlite import connections
+
+    steps = 0
+
+    def step() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    right: Any = sqlite3.connect
+
+    def counted(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = right(*arguments, **options)
+        connection.set_progress_handler(step, 100)
+        return connection
+
+    monkeypatch.setattr(connections.sqlite3, "connect", counted)
+    return lambda: steps
