@@ -70,6 +70,9 @@ async def test_a_job_goes_through_a_worker(
         ["x"],
     )
     execution = given["execution"]
+    for late, count in (("false", 1), ("true", 0)):  # it runs, and has not run too long
+        running = await root.get("/api/v1/executions/active", params={"timed_out": late})
+        assert [one["id"] for one in running.json()["items"]] == [execution] * count
     beat = {"execution": execution, "progress": 0.5, "message": "half"}
     assert await call(worker, "progress", incarnation=incarnation, beats=[beat]) == {"lost": []}
     line = {"execution": execution, "level": "warn", "message": "careful", "metadata": {"a": 1}}

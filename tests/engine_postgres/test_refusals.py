@@ -250,6 +250,28 @@ async def test_a_connection_that_was_in_use_while_the_others_were_renewed_is_not
     assert await engine.connections.value("select pg_backend_pid()") != old
 
 
+async def test_connections_kept_at_hand_are_dropped_when_one_can_only_read(
+    engine: PostgresEngine,
+) -> None:
+    """They lead to the same server, and whoever is given one next would be refused."""
+    connections, pid = engine.connections, "select pg_backend_pid()"
+    change = connections.in_schema("update taskforge.horizons set pruned_event = pruned_event")
+    at_hand: set[int] = set()
+
+    async def meet_a_server_that_can_only_be_read() -> None:
+        async with connections.connection() as reading:
+            async with connections.connection() as first, connections.connection() as second:
+                at_hand.update([await first.fetchval(pid), await second.fetchval(pid)])
+            assert await connections.value(pid) in at_hand, "they were not kept"
+            async with reading.transaction(readonly=True):
+                await reading.execute(change)
+
+    with pytest.raises(StoreUnavailable, match="read-only"):
+        await meet_a_server_that_can_only_be_read()
+    async with connections.connection() as first, connections.connection() as second:
+        assert at_hand.isdisjoint({await first.fetchval(pid), await second.fetchval(pid)})
+
+
 async def test_a_driver_that_stumbles_over_a_broken_connection_is_an_outage(
     engine: PostgresEngine,
 ) -> None:

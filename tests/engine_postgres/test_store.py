@@ -254,6 +254,43 @@ async def test_an_insert_whose_answer_was_lost_is_not_made_twice(forgetful: Forg
     assert {answer.job for answer in answers} <= {job.id for job in jobs}
 
 
+async def test_one_statement_of_inserts_is_under_way_at_a_time_whoever_comes_meanwhile(
+    engine: PostgresEngine,
+) -> None:
+    """Who comes while the first runs shares the second, who comes while that one runs the third."""
+    begun, gates = list[int](), [asyncio.Event() for _ in range(3)]
+    inserts: Any = engine._insert_groups._inserts
+
+    class Held:
+        async def insert_jobs(self, project: int, jobs: Any) -> Any:
+            return await self._hold(len(jobs), inserts.insert_jobs(project, jobs))
+
+        async def insert_wanted(self, wanted: Any) -> Any:
+            return await self._hold(len(wanted), inserts.insert_wanted(wanted))
+
+        async def _hold(self, count: int, insert: Any) -> Any:
+            begun.append(count)
+            await gates[len(begun) - 1].wait()
+            return await insert
+
+    held: Any = Held()
+    engine._insert_groups._inserts = held
+    calls: list[asyncio.Task[Any]] = []
+    for number in range(3):
+        for _ in range(number + 1):
+            calls.append(asyncio.create_task(engine.insert(1, [new_job("emails", "send")])))
+            await asyncio.sleep(0.005)
+        if number:
+            gates[number - 1].set()
+        async with asyncio.timeout(10):
+            while len(begun) <= number:
+                await asyncio.sleep(0.001)
+        assert begun == [1, 2, 3][: number + 1]
+    gates[-1].set()
+    answers = await asyncio.gather(*calls)
+    assert len({answer[0].job for answer in answers}) == len(calls) == 6
+
+
 async def test_behind_a_pooler_everything_works_by_polling(postgres_url: str, schema: str) -> None:
     engine = PostgresEngine(postgres_url, schema=schema, poll_only=True)
     await engine.open()
