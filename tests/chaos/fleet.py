@@ -135,8 +135,10 @@ class Fleet:
         reach: str = "",
         within: tuple[str, ...] = (),
         app: str = "tests.chaos.app:forge",
+        direct: bool = False,
     ) -> subprocess.Popen[bytes]:
-        """`reach`: another way to the server; `within`: a command that runs it somewhere else."""
+        """`reach`: another way to the server; `within`: a command that runs it somewhere else;
+        `direct`: past the server, on the store itself."""
         command = [
             sys.executable,
             "-m",
@@ -148,7 +150,7 @@ class Fleet:
             *options,
         ]
         environment = self._direct
-        if self.served:
+        if self.served and not direct:
             environment = {
                 name: value for name, value in self._direct.items() if name != "TASKFORGE_SCHEMA"
             }
