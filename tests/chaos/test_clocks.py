@@ -1,5 +1,6 @@
 """T4: workers whose clocks are wrong. Leases and timeouts go by the store's clock, so nobody is
-rescued early, and nobody outlives its lease."""
+rescued early, and nobody outlives its lease. On SQLite all processes have one clock; whoever is
+told another time goes by that of the machine's start all the same."""
 
 import asyncio
 from pathlib import Path
@@ -22,15 +23,21 @@ _time, _time_ns = time.time, time.time_ns
 time.time = lambda: _time() + _ahead
 time.time_ns = lambda: _time_ns() + int(_ahead * 1e9)
 """
-TWIN = """
+TWINS = {
+    "postgres": """
 from datetime import UTC, datetime
 from taskforge.storage.postgres.connections import PostgresConnections
 PostgresConnections.bound_now = lambda self: datetime.fromtimestamp(time.time(), UTC)
-"""
+""",
+    "sqlite": """
+from taskforge.storage.sqlite import boot
+boot.since_boot = lambda: time.time_ns() // 1_000
+""",
+}
 SHORT = 6.0
 LEASE = 4.0
 DURATIONS = (0.01, 0.1, 0.02, 0.3, 0.05, 0.01, 0.1, 0.02, 0.01, 4.5)  # some outlast a lease
-OFF_STORE = pytest.mark.parametrize("store", ["postgres", "http"], indirect=True)
+OFF_STORE = pytest.mark.parametrize("store", ["sqlite", "postgres", "http"], indirect=True)
 
 
 async def _t4(fleet: Fleet, offs: tuple[float, ...], seconds: float, figure: Figure) -> list[str]:
@@ -80,10 +87,10 @@ async def test_t4_for_an_hour(tmp_path: Path, store: dict[str, str], figure: Fig
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("store", ["postgres"], indirect=True)
+@pytest.mark.parametrize(("store", "twin"), [*TWINS.items()], indirect=["store"], ids=[*TWINS])
 async def test_t4_catches_a_twin_that_goes_by_its_own_clock(
-    tmp_path: Path, store: dict[str, str], figure: Figure
+    tmp_path: Path, store: dict[str, str], twin: str, figure: Figure
 ) -> None:
-    (tmp_path / "sitecustomize.py").write_text(SKEW + TWIN)
+    (tmp_path / "sitecustomize.py").write_text(SKEW + twin)
     async with Fleet(tmp_path, lease=LEASE, **store) as fleet:
         assert await _t4(fleet, (OFF, 0.0), SHORT, figure)
