@@ -309,6 +309,15 @@ async def test_one_projects_many_do_not_hold_up_anothers_one(
     due = await schedules.due(world.clock.now(), 10)
     assert lone.id in {one.id for one in due}
     assert len(due) <= 10
+    # The others follow, each once, but for what was changed meanwhile.
+    known = {one.name for one in due}
+    changed = next(one for one in await schedules.schedules([1]) if one.name not in known)
+    await schedules.update(changed, ScheduleEdit(is_paused=True), None)
+    names = [one.name for one in due]
+    for _ in range(3):
+        names += [one.name for one in await schedules.due(world.clock.now(), 10)]
+    many = {f"many {number}" for number in range(30)} - {changed.name}
+    assert sorted(names) == sorted({"lone", *many})
 
 
 async def test_a_backlog_is_fired_in_order_and_within_its_bound(

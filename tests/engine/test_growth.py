@@ -1,6 +1,7 @@
 """What queues and lanes that stand about cost, in counts that do not depend on the machine: rows
 that PostgreSQL reads, steps that SQLite takes. `bench.growth` has the rates."""
 
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from taskforge.domain.outcome import Finish, ToSucceeded
 from taskforge.domain.query import JobFilter, Page
 from taskforge.domain.worker import Registered
 from taskforge.ports.engine import Engine
+from taskforge.storage.records.schedules import ScheduleRecords
 from tests.support.reads import count_steps, touched
 from tests.support.stores import PostgresStore, SqliteStore, Store
 from tests.support.world import Clock, World
@@ -123,6 +125,63 @@ async def steps_taken(store: SqliteStore, clock: Clock, monkeypatch: pytest.Monk
         taken = steps() - before
         await engine.close()
     return taken
+
+
+SCHEDULES = """
+insert into schedules (id, project, name, description, timing, job, is_paused, next_at, due_at,
+    version, created_at, updated_at)
+select {id}, {project}, 'crowd-' || i, '', '{{}}', '{{"queue":"default","job_type":"work"}}', {no},
+    {at}, {at}, 1, {at}, {at} from {rows}
+"""
+CROWDED = 2_000
+
+
+async def crowd_schedules(store: Store, project: int) -> None:
+    if isinstance(store, PostgresStore):
+        rows = f"generate_series(1, {CROWDED}) i"
+        values = {"id": "gen_random_uuid()", "no": "false", "at": "now()", "rows": rows}
+    else:
+        rows = (
+            f"(with recursive n (i) as (select 1 union all select i + 1 from n "
+            f"where i < {CROWDED}) select i from n)"
+        )
+        values = {"id": "randomblob(16)", "no": "0", "at": "0", "rows": rows}
+    await store.probe.rows(SCHEDULES.format(project=project, **values))
+
+
+async def test_a_page_of_schedules_reads_its_own_rows_alone(
+    tmp_path: Path, postgres: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside many of another project, and in the middle of many of its own."""
+    stores: list[Store] = [SqliteStore(tmp_path, durable=False), postgres]
+    for store in stores:
+        engine = await store.open(Clock())
+        await crowd_schedules(store, await store.probe.add_project("neighbour"))
+        await crowd_schedules(store, 1)
+        if isinstance(store, PostgresStore):
+            await store.probe.rows(
+                "analyze"
+            )  # of two projects each has half, as the planner sees it
+        steps = count_steps(monkeypatch)
+        before = await touched(store) if isinstance(store, PostgresStore) else Counter()
+        reading = await store.open(Clock())
+        began, schedules = steps(), ScheduleRecords(reading)
+        numbers = [one.number for one in await schedules.schedules([1], limit=CROWDED)]
+        whole = steps() - began
+        for number in (0, numbers[CROWDED // 2], numbers[-6]):
+            page = await schedules.schedules([1], after=number, limit=5)
+            assert [one.number for one in page] == [one for one in numbers if one > number][:5]
+        pages = steps() - began - whole
+        await reading.close()
+        if isinstance(store, PostgresStore):
+            used = await touched(store)
+            used.subtract(before)
+            assert used["schedules", "scans"] == 0
+            assert used["schedules", "read"] <= CROWDED + 3 * 6
+        else:
+            assert 0 < pages < whole / 20, "in hundreds of steps"
+        await engine.close()
+    await stores[0].close()
 
 
 @pytest.mark.parametrize("whose", ["own", "others"])

@@ -269,6 +269,21 @@ async def test_a_job_that_others_hold_up_goes_back_unspent_only_so_often(
     assert job.why == why
 
 
+async def test_a_job_is_excused_for_no_more_than_it_was_there() -> None:
+    """The loop was held for ten seconds, at whose end it began: eight of them were before its
+    time."""
+    executor = Executor(Registry(), CHANNEL, Gathered(), slots=2)
+    job, culprit = a_job(timeout=3.0), a_job()
+    job.started -= 2.0
+    for one in (job, culprit):
+        executor.running[one.claimed.fence] = one
+    executor.jobs.excuse(10.0, culprit)
+    assert executor.jobs.held_up == {job.claimed.fence: pytest.approx(2.0, abs=0.5)}
+    job.started -= 3.5
+    executor.sweep()
+    assert job.why == "timeout", "it ran for three seconds and a half by itself"
+
+
 async def test_what_the_loop_kept_from_starting_goes_back_though_no_keeper_handed_it_back() -> None:
     """The keeper may have died meanwhile, or the store been away."""
     nobody: Any = None

@@ -1,5 +1,6 @@
 """Schedules and what their slots did. Every change leaves its audit entry and its event."""
 
+from collections import deque
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -35,6 +36,7 @@ _timing = msgspec.json.Decoder(Timing)
 _job = msgspec.json.Decoder(JobTemplate)
 _encode = msgspec.json.Encoder().encode
 UNLIMITED = 2**62
+LOOKS_FORESEEN = 5
 
 
 class _Row(msgspec.Struct, frozen=True):
@@ -79,6 +81,7 @@ class ScheduleRecords:
     def __init__(self, records: ScheduleStore) -> None:
         self._records = records
         self._mint = IdMint()
+        self._turns: deque[int] = deque()  # numbers of schedules that were due, in their order
 
     # --- Reading ---
 
@@ -219,11 +222,22 @@ class ScheduleRecords:
 
     async def due(self, now: datetime, limit: int) -> list[Schedule]:
         """Those that are due, the longest first. Where they are more than `limit`, each project
-        has its share of them: one with many does not hold up the others."""
+        has its share of them: one with many does not hold up the others. Whose turn it is, is
+        found for several looks at once, for that reads all that is due."""
+        while self._turns:
+            count = min(limit, len(self._turns))
+            numbers = [self._turns.popleft() for _ in range(count)]
+            rows = await self._records.look(_Row, "due_schedules_numbered", numbers, now)
+            if rows:
+                return [row.schedule() for row in rows]
         rows = await self._records.look(_Row, "due_schedules", now, limit)
-        if len(rows) == limit:
-            rows = await self._records.look(_Row, "due_schedules_fairly", now, limit)
-        return [row.schedule() for row in rows]
+        if len(rows) < limit:
+            return [row.schedule() for row in rows]
+        turns = await self._records.look(
+            _Turn, "turns_of_due_schedules", now, LOOKS_FORESEEN * limit
+        )
+        self._turns.extend(turn.number for turn in turns)
+        return await self.due(now, limit)
 
     async def next_due(self) -> datetime | None:
         found = await self._records.look(_Due, "next_due")
@@ -239,6 +253,10 @@ class ScheduleRecords:
 
 class _Due(msgspec.Struct, frozen=True):
     due_at: datetime
+
+
+class _Turn(msgspec.Struct, frozen=True):
+    number: int
 
 
 def _stale(schedule: Schedule) -> Stale:

@@ -63,4 +63,4 @@ create table taskforge.slots (
     term bigint, -- of the leader who fired it
     primary key (schedule, at)
 );
-create index slots_fired on taskforge.slots using brin (fired_at);
+create index slots_fired on taskforge.slots (fired_at);

@@ -1,0 +1,4 @@
+-- Of these schedules those that are due. SQLite has its lists as JSON. $1 numbers · $2 now
+select number, id, project, name, description, timing, job, is_paused, declared_by, next_at,
+    due_at, last_slot, last_job, version, created_at, updated_at
+from taskforge.schedules where number = any ($1::int[]) and due_at <= $2 order by due_at
