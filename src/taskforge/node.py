@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from taskforge.control.alerter import Alerter
 from taskforge.control.byte_counter import ByteCounter
 from taskforge.control.leader import Leader, LeaderService
 from taskforge.control.membership import Membership, RollCall, this_node
@@ -107,6 +108,9 @@ def cluster_services(
     def tell() -> bytes:
         return msgspec.json.encode([health for one in told for health in one.health()])
 
+    def late() -> list[str]:
+        return [health.name for one in told for health in one.health() if health.is_late]
+
     while_leading: list[LeaderService] = [
         Scheduler(engine, schedules, SlotAdmission.of_engine(engine)),
         PartitionKeeper(engine, settings.retention_days),
@@ -114,6 +118,7 @@ def cluster_services(
         RollCall(cluster, settings.leader_seconds),
         Sampler(engine),
         ByteCounter(StoredByteRecords(engine)),
+        Alerter(engine, late),
     ]
     leader = Leader(cluster, node, while_leading, lease_seconds=settings.leader_seconds)
     told.append(leader)

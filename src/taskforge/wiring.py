@@ -13,11 +13,13 @@ from taskforge.domain.node import ClusterState
 from taskforge.domain.urls import check_sqlite_url
 from taskforge.operations.metrics import StoreMetrics
 from taskforge.operations.work.completion import StoreSource
+from taskforge.ports.alerts import AlertRules
 from taskforge.ports.engine import AnyEngine, Engine, is_store
 from taskforge.ports.metrics import MetricsSource
 from taskforge.ports.schedules import Schedules
 from taskforge.ports.work_source import WorkSource
 from taskforge.settings import Settings
+from taskforge.storage.records.alerts import AlertRecords
 from taskforge.storage.records.schedules import ScheduleRecords
 
 if TYPE_CHECKING:
@@ -210,6 +212,17 @@ def schedules_of(engine: AnyEngine) -> Schedules:
 
     assert isinstance(engine, RemoteEngine)
     return RemoteSchedules(engine.transport)
+
+
+def alerts_of(engine: AnyEngine) -> AlertRules:
+    """The alert rules of a store, or of the server in front of one."""
+    if is_store(engine):
+        return AlertRecords(engine)
+    from taskforge.client.alerts import RemoteAlerts
+    from taskforge.client.remote import RemoteEngine
+
+    assert isinstance(engine, RemoteEngine)
+    return RemoteAlerts(engine.transport)
 
 
 def metrics_of(engine: AnyEngine) -> MetricsSource:

@@ -150,6 +150,12 @@ async def furnish(api: Api, world: MarkedTenant, project: str) -> None:
             "payload": {"secret": mark},
         },
     )
+    rule = await answer(
+        client,
+        "POST",
+        f"/api/v1/alerts{query}",
+        {"name": f"{mark}-rule", "kind": "queue_size", "queue": f"{mark}-mail"},
+    )
     fences = await _work(api, world, number, project, worker.incarnation, UUID(dead["id"]))
     listed = await answer(client, "GET", f"/api/v1/jobs{query}&limit=3")
     jobs = list(world.jobs.values())
@@ -169,6 +175,8 @@ async def furnish(api: Api, world: MarkedTenant, project: str) -> None:
         "key_id": [*world.values["key_id"], key["key"]["id"]],
         "queue": [f"{mark}-mail", mail["id"]],
         "schedule": [f"{mark}-schedule", schedule["id"]],
+        "rule": [f"{mark}-rule", rule["id"]],
+        "rule_id": [rule["id"]],
         "name": [f"{mark}-mail", project, f"{mark}-organization"],
         "job_type": [f"{mark}-type"],
         "tag": [f"{mark}-tag"],
@@ -190,6 +198,7 @@ async def furnish(api: Api, world: MarkedTenant, project: str) -> None:
         dead["id"],
         mail["id"],
         schedule["id"],
+        rule["id"],
         str(worker.worker),
         str(worker.incarnation),
         key["key"]["id"],

@@ -76,6 +76,11 @@ class Stage:
         made = await answer(self.world.client, "POST", "/api/v1/schedules", body)
         return str(made["id"])
 
+    async def alert_rule(self) -> str:
+        body = {"name": f"a{uuid4().hex[:8]}", "kind": "queue_size"}
+        made = await answer(self.world.client, "POST", "/api/v1/alerts", body)
+        return str(made["id"])
+
     async def key(self) -> str:
         made = await answer(
             self.world.client, "POST", "/api/v1/keys", {"name": "k", "permissions": ["job:read"]}
@@ -118,7 +123,31 @@ def case(make: Case) -> Case:
     return make
 
 
-# --- Schedules ---
+# --- Alert rules and schedules ---
+
+
+@case
+async def create_alert_rule(stage: Stage) -> Deed:
+    return Deed(action="alert_rule.create", body={"name": "deep", "kind": "queue_size"})
+
+
+@case
+async def update_alert_rule(stage: Stage) -> Deed:
+    return Deed(
+        action="alert_rule.update", at={"rule": await stage.alert_rule()}, body={"threshold": 7}
+    )
+
+
+@case
+async def silence_alert_rule(stage: Stage) -> Deed:
+    return Deed(
+        action="alert_rule.silence", at={"rule": await stage.alert_rule()}, body={"seconds": 60}
+    )
+
+
+@case
+async def delete_alert_rule(stage: Stage) -> Deed:
+    return Deed(action="alert_rule.delete", at={"rule": await stage.alert_rule()})
 
 
 @case

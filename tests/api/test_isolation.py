@@ -51,6 +51,7 @@ HARMLESS = {
     "head",
     "host",
     "include",
+    "kind",
     "level",
     "lines",
     "max_concurrent_per_key",
@@ -123,6 +124,8 @@ TELLING = {
     "machine",
     "queues",
     "schedule",
+    "rule",
+    "rule_id",
 }
 OF_ORGANIZATION = {
     "rename_organization",

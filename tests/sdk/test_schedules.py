@@ -141,3 +141,9 @@ async def test_events_are_an_async_iterator(forge: TaskForge) -> None:
     finally:
         listening.cancel()
         await asyncio.gather(listening, return_exceptions=True)
+
+
+async def test_a_schedule_is_renamed(forge: TaskForge) -> None:
+    await forge.schedules.create("nightly", "report", queue="reports", cron="@daily")
+    assert (await forge.schedules.edit("nightly", name="daily")).name == "daily"
+    assert [one.name for one in await forge.schedules.all()] == ["daily"]

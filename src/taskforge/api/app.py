@@ -20,6 +20,7 @@ from taskforge.api.entry.front import Front
 from taskforge.api.entry.parameters import check_parameters
 from taskforge.api.routes import (
     PREFIX,
+    alerts,
     assignments,
     audit,
     dashboard,
@@ -52,6 +53,7 @@ _TAGS = [
     Tag("Jobs", "Enqueue, read, steer"),
     Tag("Queues", "Where jobs wait, and by which rules they run"),
     Tag("Schedules", "Jobs that are made by the clock"),
+    Tag("Alerts", "Rules that tell when something is wrong"),
     Tag("Executions", "The tries of a job and what they logged"),
     Tag("Metrics", "How executions went"),
     Tag("Workers", "Who runs jobs"),
@@ -84,6 +86,7 @@ def make_app(platform: Platform | None) -> Litestar:
         *jobs.HANDLERS,
         *job_changes.HANDLERS,
         *schedules.HANDLERS,
+        *alerts.HANDLERS,
         *executions.HANDLERS,
         *metrics.HANDLERS,
         *workers.HANDLERS,

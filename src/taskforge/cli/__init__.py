@@ -72,6 +72,12 @@ app.command(
     sort_key=5,
 )
 app.command(
+    "taskforge.cli.commands.alerts:app",
+    name="alerts",
+    help="Make, list, change, silence and delete alert rules.",
+    sort_key=6,
+)
+app.command(
     "taskforge.cli.commands.stats:stats",
     name="stats",
     help="Tell how executions went over a period.",

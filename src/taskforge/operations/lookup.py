@@ -4,13 +4,14 @@ found."""
 from uuid import UUID
 
 from taskforge.domain.access import Forbidden, Principal
+from taskforge.domain.alert import AlertRule
 from taskforge.domain.errors import Invalid, NotFound, TaskForgeError, nearest
 from taskforge.domain.job import StoredJob
 from taskforge.domain.job_parts import BRIEF, WHOLE, Parts
 from taskforge.domain.queue import Queue
 from taskforge.domain.schedule import Schedule
 from taskforge.domain.worker import Worker
-from taskforge.operations import schedules
+from taskforge.operations import alerts, schedules
 from taskforge.operations.platform import Platform
 
 
@@ -57,6 +58,19 @@ async def find_schedule(platform: Platform, principal: Principal, name: str) -> 
     others = await platform.tenants.others(principal)
     elsewhere = bool(await platform.records.schedules.find(others, identifier))
     raise absence(principal, "schedule", identifier, elsewhere)
+
+
+async def find_alert_rule(platform: Platform, principal: Principal, name: str) -> AlertRule:
+    """By id, or by name among those that the principal may touch."""
+    found = platform.records.alerts
+    identifier = _parse_id(name)
+    if identifier is None or await found.find(principal.projects, name):
+        return await alerts.find_rule(found, principal.projects, name)
+    if rules := await found.find(principal.projects, identifier):
+        return rules[0]
+    others = await platform.tenants.others(principal)
+    elsewhere = bool(await found.find(others, identifier))
+    raise absence(principal, "alert rule", identifier, elsewhere)
 
 
 async def find_worker(platform: Platform, principal: Principal, identifier: UUID) -> Worker:

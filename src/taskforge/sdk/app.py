@@ -23,6 +23,7 @@ from taskforge.node import make_node
 from taskforge.operations import jobs as operations
 from taskforge.ports.engine import AnyEngine
 from taskforge.ports.jobs import Transactional
+from taskforge.sdk.alerts import AppAlerts
 from taskforge.sdk.connections import Connections
 from taskforge.sdk.declarations import Declarations
 from taskforge.sdk.events import AppEvent, follow
@@ -94,6 +95,11 @@ class TaskForge(Declarations):
     def schedules(self) -> AppSchedules:
         """Make, read, edit, pause, resume, run and delete schedules."""
         return AppSchedules(self)
+
+    @property
+    def alerts(self) -> AppAlerts:
+        """Make, read, edit, silence and delete alert rules; what became of them."""
+        return AppAlerts(self)
 
     @property
     def metrics(self) -> AppMetrics:

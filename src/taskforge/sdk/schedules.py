@@ -66,7 +66,7 @@ class AppSchedules:
         engine = await self._app.engine()
         return await operations.find_schedule(schedules_of(engine), [engine.home], name)
 
-    async def edit(self, name: UUID | str, **options: Any) -> DecodedSchedule:
+    async def edit(self, name: UUID | str, /, **options: Any) -> DecodedSchedule:
         """What is not named stays. `options`: as in `create`, and payload, queue and job_type."""
         old = await self._find(name)
         engine = await self._app.engine()

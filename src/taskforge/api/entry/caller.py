@@ -11,6 +11,7 @@ from litestar.handlers import BaseRouteHandler
 
 from taskforge.api.entry.problems import SAFE
 from taskforge.domain.access import Forbidden, Permission, Principal, Unauthenticated, need
+from taskforge.domain.alert import AlertRule
 from taskforge.domain.audit import Note
 from taskforge.domain.job import StoredJob
 from taskforge.domain.job_parts import WHOLE, Parts
@@ -19,7 +20,13 @@ from taskforge.domain.schedule import Schedule
 from taskforge.domain.tenancy import Project
 from taskforge.domain.worker import Worker
 from taskforge.operations.access.secret import SESSION
-from taskforge.operations.lookup import find_job, find_queue, find_schedule, find_worker
+from taskforge.operations.lookup import (
+    find_alert_rule,
+    find_job,
+    find_queue,
+    find_schedule,
+    find_worker,
+)
 from taskforge.operations.platform import Platform
 
 COOKIE = "taskforge_session"
@@ -86,6 +93,10 @@ class Caller(msgspec.Struct, frozen=True):
     async def schedule(self, name: str) -> Schedule:
         """By id or by name."""
         return await find_schedule(self.platform, self.principal, name)
+
+    async def alert_rule(self, name: str) -> AlertRule:
+        """By id or by name."""
+        return await find_alert_rule(self.platform, self.principal, name)
 
     async def worker(self, identifier: UUID) -> Worker:
         return await find_worker(self.platform, self.principal, identifier)

@@ -1,8 +1,6 @@
 """Schedules: make, read, change, pause, run now; what their slots did, and when the next ones
 come."""
 
-import base64
-import binascii
 from typing import Annotated
 from uuid import UUID
 
@@ -12,6 +10,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromQuery, JSONBody, PathParameter, QueryParameter
 
 from taskforge.api.entry.caller import Caller
+from taskforge.api.entry.cursors import Cursor, cursor_behind, position_of
 from taskforge.api.entry.etags import IfMatch, mark_in, tagged
 from taskforge.api.entry.problems import responses
 from taskforge.api.routes.queues import NewIn, ProjectName
@@ -28,7 +27,6 @@ from taskforge.api.schema.schedule_views import (
 from taskforge.api.schema.values import Time
 from taskforge.domain import rules
 from taskforge.domain.access import Permission
-from taskforge.domain.errors import Invalid
 from taskforge.domain.schedule import Schedule, ScheduleEdit, Timing
 from taskforge.operations import schedules
 from taskforge.operations.cluster import read_cluster
@@ -39,7 +37,6 @@ ScheduleName = Annotated[
     PathParameter(description="A schedule's id, or its name where one of your projects has it"),
 ]
 Before = Annotated[Time | None, QueryParameter(description="Only slots before this time")]
-Cursor = Annotated[str | None, QueryParameter(description="Where the page before ended")]
 
 
 class ScheduleList(msgspec.Struct, frozen=True):
@@ -73,12 +70,12 @@ async def list_schedules(
     found = await schedules.list_schedules(
         caller.platform.records.schedules,
         await caller.projects(project),
-        after=_position(cursor),
+        after=position_of(cursor),
         limit=limit,
     )
     names = await caller.project_names()
     shown = caller.may(Permission.JOB_PAYLOAD)
-    more = _cursor(found[-1].number) if len(found) == limit else None
+    more = cursor_behind(found[-1].number) if len(found) == limit else None
     return ScheduleList([schedule_view(one, names, open_payload=shown) for one in found], more)
 
 
@@ -285,26 +282,6 @@ async def _rendered(
     names = await caller.project_names(schedule.project)
     view = schedule_view(schedule, names, open_payload=caller.may(Permission.JOB_PAYLOAD))
     return tagged(view, schedule.mark, status)
-
-
-def _cursor(number: int) -> str:
-    return base64.urlsafe_b64encode(number.to_bytes(8)).decode().rstrip("=")
-
-
-def _position(cursor: str | None) -> int:
-    if cursor is None:
-        return 0
-    try:
-        raw = base64.urlsafe_b64decode(cursor + "==")
-    except (ValueError, binascii.Error):
-        raw = b""
-    if len(raw) != 8 or raw[0] > 0x7F:
-        raise Invalid(
-            "cursor",
-            "is not one that a listing returned",
-            "pass the cursor of the page before, unchanged",
-        )
-    return int.from_bytes(raw)
 
 
 HANDLERS = [

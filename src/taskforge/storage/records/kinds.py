@@ -1,6 +1,7 @@
 """Every kind of record of a store, by its name."""
 
 from taskforge.domain.audit_chain import SealKeys
+from taskforge.storage.records.alerts import AlertRecords
 from taskforge.storage.records.api_keys import ApiKeys
 from taskforge.storage.records.audit_log import AuditLog
 from taskforge.storage.records.audit_seals import AuditSeals
@@ -37,3 +38,4 @@ class RecordKinds:
         self.audit_seals = AuditSeals(records, seal_keys)
         self.schedules = ScheduleRecords(records)
         self.cluster = ClusterRecords(records)
+        self.alerts = AlertRecords(records)
