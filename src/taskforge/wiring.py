@@ -14,12 +14,14 @@ from taskforge.domain.urls import check_sqlite_url
 from taskforge.operations.metrics import StoreMetrics
 from taskforge.operations.work.completion import StoreSource
 from taskforge.ports.alerts import AlertRules
+from taskforge.ports.circuits import Circuits
 from taskforge.ports.engine import AnyEngine, Engine, is_store
 from taskforge.ports.metrics import MetricsSource
 from taskforge.ports.schedules import Schedules
 from taskforge.ports.work_source import WorkSource
 from taskforge.settings import Settings
 from taskforge.storage.records.alerts import AlertRecords
+from taskforge.storage.records.circuits import CircuitRecords
 from taskforge.storage.records.schedules import ScheduleRecords
 
 if TYPE_CHECKING:
@@ -223,6 +225,17 @@ def alerts_of(engine: AnyEngine) -> AlertRules:
 
     assert isinstance(engine, RemoteEngine)
     return RemoteAlerts(engine.transport)
+
+
+def circuits_of(engine: AnyEngine) -> Circuits:
+    """The circuits of a store, or of the server in front of one."""
+    if is_store(engine):
+        return CircuitRecords(engine)
+    from taskforge.client.circuits import RemoteCircuits
+    from taskforge.client.remote import RemoteEngine
+
+    assert isinstance(engine, RemoteEngine)
+    return RemoteCircuits(engine.transport)
 
 
 def metrics_of(engine: AnyEngine) -> MetricsSource:

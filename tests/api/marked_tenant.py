@@ -126,6 +126,7 @@ async def furnish(api: Api, world: MarkedTenant, project: str) -> None:
         version=mark,
         capabilities={"place": mark},
         queues=(f"{mark}-mail",),
+        depends_on={f"{mark}-type": (f"{mark}-dependency",)},
     )
     worker = await engine.register(number, new, 600.0)
     await answer(
@@ -177,6 +178,7 @@ async def furnish(api: Api, world: MarkedTenant, project: str) -> None:
         "schedule": [f"{mark}-schedule", schedule["id"]],
         "rule": [f"{mark}-rule", rule["id"]],
         "rule_id": [rule["id"]],
+        "dependency": [f"{mark}-dependency"],
         "name": [f"{mark}-mail", project, f"{mark}-organization"],
         "job_type": [f"{mark}-type"],
         "tag": [f"{mark}-tag"],

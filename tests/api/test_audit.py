@@ -182,6 +182,34 @@ async def delete_schedule(stage: Stage) -> Deed:
     return Deed(action="schedule.delete", at={"schedule": await stage.schedule()})
 
 
+# --- Circuits ---
+
+
+@case
+async def open_circuit(stage: Stage) -> Deed:
+    body = {"queue": await stage.named_queue(), "job_type": "report"}
+    return Deed(action="circuit.open", body=body)
+
+
+@case
+async def close_circuit(stage: Stage) -> Deed:
+    body = {"queue": await stage.queue(), "job_type": "report"}
+    return Deed(action="circuit.close", body=body)
+
+
+@case
+async def set_dependency(stage: Stage) -> Deed:
+    body = {"name": f"d{uuid4().hex[:8]}", "circuit_breaker": {"probes": 2}}
+    return Deed(action="dependency.set", body=body)
+
+
+@case
+async def delete_dependency(stage: Stage) -> Deed:
+    name = f"d{uuid4().hex[:8]}"
+    await answer(stage.world.client, "POST", "/api/v1/dependencies", {"name": name})
+    return Deed(action="dependency.delete", at={"dependency": name})
+
+
 # --- Queues, jobs, workers ---
 
 

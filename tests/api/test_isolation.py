@@ -58,6 +58,9 @@ HARMLESS = {
     "message",
     "metadata",
     "new_password",
+    "circuit_breaker",
+    "depends_on",
+    "mode",
     "outcome",
     "outcomes",
     "password",
@@ -126,6 +129,7 @@ TELLING = {
     "schedule",
     "rule",
     "rule_id",
+    "dependency",
 }
 OF_ORGANIZATION = {
     "rename_organization",

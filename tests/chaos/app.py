@@ -22,6 +22,7 @@ from uuid import UUID
 import psutil
 
 from taskforge import Context, TaskForge
+from taskforge.domain.breaker import BreakerState, record_all
 from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.execution import Beat
 from taskforge.domain.ids import epoch_of, job_of
@@ -30,6 +31,9 @@ from taskforge.operations import upkeep
 from taskforge.operations.work.completion import StoreSource
 from taskforge.ports.work_source import Completion
 from taskforge.services import Periodic
+from taskforge.storage.circuits import Moved, state_of
+from taskforge.storage.postgres import circuits as postgres_circuits
+from taskforge.storage.sqlite import circuits as sqlite_circuits
 from taskforge.worker.http_source import HttpSource
 from taskforge.worker.processes.lease_keeper import LeaseKeeper
 from taskforge.worker.registration import Registration
@@ -45,6 +49,8 @@ forge.queue("hangs", max_retries=0)
 forge.queue(
     "pills", max_retries=50, retry_delay_seconds=0.05, retry_jitter=0, dead_letter_queue="dead"
 )
+
+forge.queue("calls", max_retries=50, retry_delay_seconds=0.2, max_retry_delay_seconds=1)
 
 _folder = Path(os.environ.get("CHAOS_FOLDER", "/tmp"))
 _file = os.open(_folder / f"{os.getpid()}.history", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -71,6 +77,16 @@ async def work(ctx: Context, seconds: float) -> int:
     record("start", ctx.job.fence)
     await asyncio.sleep(seconds)
     record("end", ctx.job.fence)
+    return ctx.fencing_token
+
+
+@forge.job(timeout=60, queue="calls", depends_on=["downstream"])
+async def call(ctx: Context) -> int:
+    """Fails while what it depends on is down."""
+    record("start", ctx.job.fence)
+    await asyncio.sleep(0.05)
+    if (_folder / "down").exists():
+        raise RuntimeError("downstream is down")
     return ctx.fencing_token
 
 
@@ -347,6 +363,25 @@ def _break_at_refusals(twin: str) -> None:
 if "CHAOS_FOLDER" in os.environ:
     witness(StoreSource)
     witness(HttpSource)
+
+
+def _break_at_circuits(twin: str) -> None:
+    """Each process counts failures by itself; only what follows from them is shared."""
+    alone: dict[int, BreakerState] = {}
+
+    def hear_alone(row: Any, settings: Any, endings: Any) -> Moved | None:
+        before, breaker = state_of(row), row.breaker(settings)
+        mine = alone.get(row.number)
+        if mine is None or mine.turn != before.turn:
+            mine = before
+        after = alone[row.number] = record_all(breaker, mine, endings)
+        return None if after.mode is before.mode else Moved(row, before, after, breaker)
+
+    if twin == "counts_alone":
+        postgres_circuits.heard = sqlite_circuits.heard = hear_alone
+
+
 _break(os.environ.get("CHAOS_TWIN", ""))
+_break_at_circuits(os.environ.get("CHAOS_TWIN", ""))
 _break_at_hangs(os.environ.get("CHAOS_TWIN", ""))
 _break_at_refusals(os.environ.get("CHAOS_TWIN", ""))

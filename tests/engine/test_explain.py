@@ -1,5 +1,6 @@
 """Why a job is not running, on both engines; and that claims agree with what is said."""
 
+import itertools
 import random
 from datetime import timedelta
 from typing import Any
@@ -7,7 +8,9 @@ from uuid import UUID
 
 import pytest
 
+from taskforge.domain.breaker import Mode
 from taskforge.domain.changes import CancelJob
+from taskforge.domain.circuit import CircuitName
 from taskforge.domain.eligibility import Hindrance
 from taskforge.domain.errors import NotFound
 from taskforge.domain.explanation import Explanation
@@ -15,6 +18,7 @@ from taskforge.domain.job import JobStatus
 from taskforge.domain.outcome import ToFailed, ToHandBack, ToRetry, ToSkipped, ToSucceeded
 from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.domain.worker import Sample, UpdateWorker
+from taskforge.storage.records.circuits import CircuitRecords
 from tests.support.stores import ALSO_WALLED
 from tests.support.world import ERROR, World
 
@@ -223,11 +227,16 @@ async def test_a_claim_takes_just_what_the_explanation_says_it_would(
             )
             for _ in range(15)
         ]
+        circuits = CircuitRecords(world.engine)
+        for name_of_queue, job_type in itertools.product(names, "xy"):
+            wanted = CircuitName(name_of_queue, job_type)
+            mode = chance.choice([Mode.OPEN, Mode.CLOSED, Mode.CLOSED])
+            await circuits.move(FIRST_PROJECT, wanted, mode)
         explained = {job: await explain(world, job) for job in jobs}
         would = {
             job
             for job, found in explained.items()
-            if not {"paused", "expired"} & {reason.code for reason in found.reasons}
+            if not {"paused", "expired", "circuit_open"} & {reason.code for reason in found.reasons}
             and any(one.name == name and one.hindrance is None for one in found.workers)
         }
         assert set(await world.claim_jobs(worker, 1_000)) & set(jobs) == would

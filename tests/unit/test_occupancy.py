@@ -7,6 +7,7 @@ import pytest
 
 from taskforge.domain.queue import Queue, QueueSettings
 from taskforge.storage.catalog import Card, Lane, Taker, spot_of
+from taskforge.storage.circuits import NO_CIRCUITS
 from taskforge.storage.lane_views import BEHIND_ALL, View
 from taskforge.storage.occupancy import LANES_IN_ONE_SURVEY, Occupancy
 
@@ -43,7 +44,7 @@ def judge(view: View, *cards: Card) -> None:
     lanes = {number: Lane(number, 1, number, "work", 0, "") for number in view.unjudged}
     for number in lanes:
         known.setdefault(number, card(number))
-    view.judge(list(lanes), lanes, known)
+    view.judge(list(lanes), lanes, known, NO_CIRCUITS)
 
 
 def numbers(view: View, most: int = 16, without: tuple[int, ...] = ()) -> list[int]:

@@ -78,6 +78,12 @@ app.command(
     sort_key=6,
 )
 app.command(
+    "taskforge.cli.commands.circuits:app",
+    name="circuits",
+    help="List, open and close circuits, and set what opens them.",
+    sort_key=5,
+)
+app.command(
     "taskforge.cli.commands.stats:stats",
     name="stats",
     help="Tell how executions went over a period.",

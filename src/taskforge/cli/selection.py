@@ -2,8 +2,9 @@
 share."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
+import msgspec
 from cyclopts import Parameter
 
 from taskforge.cli.moments import ago
@@ -25,6 +26,17 @@ def listed(flag: str, text: str | None, example: str) -> tuple[str, ...] | None:
             flag, "is empty", f"give it a value, such as {flag} {example}, or leave it out"
         )
     return found
+
+
+def setting(text: str) -> tuple[str, Any]:
+    """What --set gives: NAME=VALUE, with a value that is JSON, or else a text."""
+    name, sign, value = text.partition("=")
+    if not sign:
+        raise Invalid("--set", f"is {text!r}", "use NAME=VALUE, such as max_concurrent_jobs=5")
+    try:
+        return name.strip(), msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        return name.strip(), value
 
 
 @Parameter(name="*")

@@ -95,6 +95,7 @@ def _scheduled(
         )
     later = [
         *reasons.paused(queue),
+        *reasons.shut(job, standing, now),
         *(
             one
             for one in reasons.without_worker(job, queue, standing, candidates)
@@ -137,6 +138,7 @@ def _pending(
     found = [
         *reasons.time_is_over(standing, now),
         *reasons.paused(queue),
+        *reasons.shut(job, standing, now),
         *reasons.without_worker(job, queue, standing, candidates),
         *reasons.limited(queue, standing, now),
         *reasons.behind(standing),

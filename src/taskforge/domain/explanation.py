@@ -8,6 +8,7 @@ from uuid import UUID
 
 import msgspec
 
+from taskforge.domain.circuit import HeldCircuit
 from taskforge.domain.eligibility import Hindrance
 from taskforge.domain.fairness import Share
 from taskforge.domain.job import JobStatus
@@ -50,6 +51,7 @@ class PlaceInLine(msgspec.Struct, frozen=True, kw_only=True):
     key_running: int = 0  # jobs of its key, where those are limited
     key_rate: Rate | None = None  # what a rate lets its key start
     key_waiting: int = 0  # and those that ran before and wait to be tried again
+    circuits: tuple[HeldCircuit, ...] = ()  # that let not all jobs of its kind through
 
 
 class Reason(msgspec.Struct, frozen=True):

@@ -9,6 +9,8 @@ from uuid import UUID
 import msgspec
 
 from taskforge.domain import rules
+from taskforge.domain.breaker import Breaker
+from taskforge.domain.circuit import parse_breaker
 from taskforge.domain.errors import Conflict, Invalid
 from taskforge.domain.fairness import Fairness, parse_fairness
 from taskforge.domain.limiter import Adaptive, Bucket, FixedRate, LeakyBucket, TokenBucket
@@ -57,6 +59,9 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     payload_limit_bytes: int = 262_144
     # Whether its jobs take turns by their `fairness_key`, and how: `{}` for equal shares
     fairness: Fairness | None = None
+    # Whether a job type of it that fails too often is held back for a while, and when: `{}` for the
+    # defaults
+    circuit_breaker: Breaker | None = None
 
     @classmethod
     def parse(cls, values: dict[str, Any]) -> Self:
@@ -173,6 +178,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "retention_days": lambda field, value: rules.number(field, value, 0.01, 3_650),
     "payload_limit_bytes": lambda field, value: rules.integer(field, value, 1, MAX_PAYLOAD_BYTES),
     "fairness": parse_fairness,
+    "circuit_breaker": parse_breaker,
 }
 _OPTIONAL = {name for name in _CHECKS if getattr(QueueSettings(), name) is None}
 

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from taskforge.domain.breaker import Mode
 from taskforge.domain.durations import span
 from taskforge.domain.eligibility import Hindrance
 from taskforge.domain.explanation import (
@@ -132,6 +133,27 @@ def paused(queue: Queue) -> list[Reason]:
             )
         ]
     return [] if queue.is_active else [Reason("paused", f"queue {queue.name!r} is paused")]
+
+
+def shut(job: StoredJob, standing: PlaceInLine, now: datetime) -> list[Reason]:
+    """Circuits that hold it back."""
+    reasons = []
+    for held in standing.circuits:
+        what = (
+            f"the circuit of job type {job.job_type!r} in its queue"
+            if held.dependency is None
+            else f"the circuit of {held.dependency!r}, on which it depends,"
+        )
+        left = None if held.due_at is None else max(0.0, (held.due_at - now).total_seconds())
+        if held.mode is Mode.OPEN:
+            text = f"{what} was opened by hand: nothing starts until somebody closes it"
+            if left is not None:
+                text = f"{what} is open, because too much failed: a few jobs try it in {span(left)}"
+            reasons.append(Reason("circuit_open", text, held.due_at))
+        elif standing.ahead >= held.room:
+            text = f"{what} is half-open: a few jobs try it, and more start if those succeed"
+            reasons.append(Reason("circuit_probing", text))
+    return reasons
 
 
 def fits_nobody(standing: PlaceInLine, candidates: Sequence[Candidate]) -> Reason | None:

@@ -9,6 +9,7 @@ from uuid import UUID
 import msgspec
 
 from taskforge.domain import rules
+from taskforge.domain.circuit import check_dependencies
 from taskforge.domain.errors import Conflict, Invalid
 from taskforge.domain.versions import mark_of
 
@@ -48,6 +49,8 @@ class NewWorker(msgspec.Struct, frozen=True, kw_only=True):
     # who registers from there is told of those that may have died, and says so if they have.
     machine: str = ""
     pid_started: str = ""
+    # What its job types depend on, by type: each has a circuit that they share
+    depends_on: dict[str, tuple[str, ...]] = {}
 
 
 class Earlier(msgspec.Struct, frozen=True):
@@ -220,6 +223,7 @@ def check_worker(worker: NewWorker | UpdateWorker) -> None:
         for field, names in (("queues", worker.queues), ("types", worker.types)):
             if names is not None:
                 _check_names(field, names)
+        check_dependencies(worker.depends_on, worker.types, MOST_NAMES)
 
 
 def _check_names(field: str, names: object) -> None:

@@ -37,7 +37,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 # --- A worker's life ---
 
 
-class Register(Body, frozen=True, kw_only=True):
+class Register(Body, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     queues: tuple[str, ...] | None = None
     types: tuple[str, ...] | None = None
@@ -50,6 +50,7 @@ class Register(Body, frozen=True, kw_only=True):
     pid: int | None = None
     machine: str = ""
     pid_started: str = ""
+    depends_on: dict[str, tuple[str, ...]] = {}
     lease_seconds: float = 15.0
 
 

@@ -10,6 +10,7 @@ import msgspec
 from taskforge.domain.outcome import Finish, decide
 from taskforge.ports.engine import Engine
 from taskforge.services import Periodic, ServiceGroup, ServiceHealth
+from taskforge.storage.records.circuits import CircuitRecords
 
 SLICE = 500
 SLICES_IN_A_ROW = 20
@@ -42,6 +43,7 @@ class Upkeep:
         self._engine = engine
         self._retention_days = retention_days
         self._chance = chance
+        self._circuits = CircuitRecords(engine)
         self._loops = ServiceGroup(
             self.name,
             [
@@ -61,6 +63,7 @@ class Upkeep:
         """Stage what is due, rescue what was lost, expire what is too late, slice by slice. What is
         lost may be left to whoever has looked within these seconds: that look is the one that
         costs, and grows with what runs. `rhythm`: see `Engine.lapsed`."""
+        await self._circuits.wake_due(SLICE)
         staged = await _slices(lambda: self._engine.stage(SLICE))
         rescued = await self.rescue(unless_within, rhythm)
         if rescued >= SLICE:

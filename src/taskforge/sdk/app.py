@@ -24,6 +24,7 @@ from taskforge.operations import jobs as operations
 from taskforge.ports.engine import AnyEngine
 from taskforge.ports.jobs import Transactional
 from taskforge.sdk.alerts import AppAlerts
+from taskforge.sdk.circuits import AppCircuits
 from taskforge.sdk.connections import Connections
 from taskforge.sdk.declarations import Declarations
 from taskforge.sdk.events import AppEvent, follow
@@ -75,7 +76,8 @@ class TaskForge(Declarations):
         """Make a function the handler of a job type: `@forge.job`, or with options,
         `@forge.job(queue="emails")`. Async functions run on the event loop, plain ones in threads,
         and `kind="process"` ones in processes that can be killed. `aliases` are names it had
-        before."""
+        before, `depends_on` names what it cannot do without: where that fails too often, its jobs
+        wait."""
         return JobDecorator(self._register)
 
     def _register(
@@ -105,6 +107,11 @@ class TaskForge(Declarations):
     def metrics(self) -> AppMetrics:
         """How executions went over a period."""
         return AppMetrics(self)
+
+    @property
+    def circuits(self) -> AppCircuits:
+        """See, open and close circuits, and set the thresholds of dependencies."""
+        return AppCircuits(self)
 
     # --- Connecting ---
 

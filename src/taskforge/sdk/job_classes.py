@@ -41,6 +41,7 @@ class Job(msgspec.Struct, metaclass=_ByName):
     timeout: ClassVar[float | None] = None
     tags: ClassVar[tuple[str, ...]] = ()
     aliases: ClassVar[tuple[str, ...]] = ()  # job types it had before
+    depends_on: ClassVar[tuple[str, ...]] = ()  # what it cannot do without: each has a circuit
 
     async def execute(self, ctx: Context) -> Any:
         raise NotImplementedError(f"{type(self).__name__} has no execute method")
@@ -104,6 +105,7 @@ class ClassHandler(Handler):
             max_attempts=attempts,
             timeout=kind.timeout,
             tags=kind.tags,
+            depends_on=kind.depends_on,
         )
         self.call = call
         self.takes_context = True

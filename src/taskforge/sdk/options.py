@@ -1,7 +1,7 @@
 """How one job is enqueued, beyond its arguments."""
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, Unpack, cast
 
 import msgspec
@@ -47,6 +47,7 @@ class HandlerOptions(TypedDict, total=False):
     tags: tuple[str, ...]
     requires: Mapping[str, Any] | None
     aliases: tuple[str, ...]
+    depends_on: Sequence[str]
 
 
 class Options:

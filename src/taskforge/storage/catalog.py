@@ -7,7 +7,7 @@ that is behind asks for the queues whose stamp is younger than what it knows. A 
 it has no version and is looked up by its number when it is first met.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
@@ -17,6 +17,7 @@ from taskforge.domain.eligibility import Hindrance, hindrance_to_run, hindrance_
 from taskforge.domain.fairness import NO_KEY
 from taskforge.domain.queue import Queue, QueueSettings
 from taskforge.domain.worker import Worker
+from taskforge.storage.circuits import NO_CIRCUITS, ProjectCircuits
 
 # What a process remembers at most, twice over: about 1.5 KB a queue with its lane. A server that
 # many tenants ask keeps those that were asked for lately.
@@ -117,6 +118,8 @@ class OpenLane(msgspec.Struct, frozen=True):
     settings: QueueSettings
     key: int = NO_KEY  # of the jobs that are meant, where a lane holds some by their key
     most: int | None = None  # how many of them it is their turn to give
+    guarded: bool = False  # a circuit counts what comes of them
+    probing: tuple[int, ...] = ()  # half-open circuits that let some of them through
 
     @property
     def spot(self) -> int:
@@ -142,7 +145,7 @@ def tier_of(queue: Queue, lane: Lane) -> int:
     return 99 - (queue.priority * 10 + lane.priority)
 
 
-def open_lane(queue: Queue, lane: Lane) -> OpenLane:
+def open_lane(queue: Queue, lane: Lane, circuits: ProjectCircuits = NO_CIRCUITS) -> OpenLane:
     return OpenLane(
         number=lane.number,
         tier=tier_of(queue, lane),
@@ -151,6 +154,8 @@ def open_lane(queue: Queue, lane: Lane) -> OpenLane:
         job_type=lane.job_type,
         priority=lane.priority,
         settings=queue.settings,
+        guarded=circuits.is_counted(queue, lane.job_type),
+        probing=circuits.probing(queue, lane.job_type),
     )
 
 
@@ -167,6 +172,24 @@ def may_take(taker: Taker, card: Card, lane: Lane) -> bool:
     if card.queue.project != taker.project or not card.is_open:
         return False
     return hindrance(taker, card, lane) is None
+
+
+def judge_lanes(
+    taker: Taker,
+    numbers: Iterable[int],
+    lanes: Mapping[int, Lane],
+    cards: Mapping[int, Card],
+    circuits: ProjectCircuits,
+) -> Iterator[tuple[Lane, OpenLane | None]]:
+    """Of these lanes those of which something is known, each with what a claim from it needs where
+    the worker may take it and no circuit is shut."""
+    for number in numbers:
+        lane = lanes.get(number)
+        card = None if lane is None else cards.get(lane.queue)
+        if lane is None or card is None:
+            continue
+        lets = circuits.lets_through(card.queue, lane.job_type) and may_take(taker, card, lane)
+        yield lane, open_lane(card.queue, lane, circuits) if lets else None
 
 
 K = TypeVar("K")
@@ -214,11 +237,13 @@ class Remembered(Generic[K, V]):
 class Catalog:
     """What is remembered of one project, as of one version."""
 
-    __slots__ = ("_cards", "_numbers", "project", "takers", "version")
+    __slots__ = ("_cards", "_numbers", "circuits", "project", "takers", "version")
 
     def __init__(self, project: int, version: int) -> None:
         self.project = project
         self.version = version
+        # None: they have to be read
+        self.circuits: ProjectCircuits | None = NO_CIRCUITS
         self.takers: dict[UUID, Taker] = {}
         self._cards: Remembered[int, Card] = Remembered(MOST_QUEUES)
         self._numbers: Remembered[str, int] = Remembered(2 * MOST_QUEUES)  # by name and by id

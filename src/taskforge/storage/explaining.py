@@ -9,6 +9,7 @@ from taskforge.domain.eligibility import Hindrance
 from taskforge.domain.explanation import Judged, hindrance_now
 from taskforge.domain.worker import Worker, WorkerStatus
 from taskforge.storage.catalog import Card, Lane, Taker, hindrance, taker_of, tier_of
+from taskforge.storage.circuits import ProjectCircuits
 
 MOST_KINDS = 100
 MOST_LANES = 5_000  # that are looked at for what goes before a job
@@ -37,9 +38,11 @@ def lanes_before(
     cards: Mapping[int, Card],
     given: Sequence[Judged],
     skipped: Collection[UUID],
+    circuits: ProjectCircuits,
 ) -> Before:
     """Of the lanes that hold jobs those that every worker takes first that would take a job of this
-    one now, or once it is no longer busy: what one of them leaves alone holds up nothing."""
+    one now, or once it is no longer busy: what one of them leaves alone, or a circuit holds back,
+    holds up nothing."""
     takers = _different(cards.values(), _ready(given, skipped))
     tier = tier_of(cards[lane.queue].queue, lane)
     found: tuple[list[int], list[int], list[int], list[int]] = ([], [], [], [])
@@ -48,6 +51,10 @@ def lanes_before(
         others_tier = tier_of(card.queue, other)
         elsewhere = other.queue != lane.queue
         if others_tier > tier or (elsewhere and not _is_open(card)):
+            continue
+        if (elsewhere or other.job_type != lane.job_type) and not circuits.lets_through(
+            card.queue, other.job_type
+        ):
             continue
         if all(hindrance(taker, card, other) is None for taker in takers) and (
             takers or not elsewhere

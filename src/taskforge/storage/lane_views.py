@@ -10,11 +10,11 @@ from taskforge.storage.catalog import (
     Lane,
     OpenLane,
     Taker,
+    judge_lanes,
     key_of_spot,
     lane_of,
-    may_take,
-    open_lane,
 )
+from taskforge.storage.circuits import ProjectCircuits
 from taskforge.storage.key_turns import KeyTurns
 
 BEHIND_ALL = 2**200  # no spot is, and no turn
@@ -84,19 +84,22 @@ class View:
             if lane is not None:
                 self._push(lane, spot, head)
 
-    def judge(self, numbers: Iterable[int], lanes: dict[int, Lane], cards: dict[int, Card]) -> None:
+    def judge(
+        self,
+        numbers: list[int],
+        lanes: dict[int, Lane],
+        cards: dict[int, Card],
+        circuits: ProjectCircuits,
+    ) -> None:
         """These were not judged yet. A lane of which nothing is known is left alone."""
         heads = self._heads
         judged = set()
-        for number in numbers:
-            self.unjudged.discard(number)
-            lane = lanes.get(number)
-            card = None if lane is None else cards.get(lane.queue)
-            if lane is None or card is None:
-                continue
+        self.unjudged.difference_update(numbers)
+        for lane, found in judge_lanes(self._taker, numbers, lanes, cards, circuits):
+            number = lane.number
             self._queues[number] = lane.queue
-            if may_take(self._taker, card, lane):
-                found = self._open[number] = open_lane(card.queue, lane)
+            if found is not None:
+                self._open[number] = found
                 judged.add(number)
                 turns = self._turns_of.get((found.queue, found.tier))
                 if turns is not None:
@@ -120,8 +123,9 @@ class View:
             if turns.head() is None:
                 del self._turns_of[kind], self._turns[turns.number]
 
-    def judge_again(self, queues: set[int]) -> None:
-        judged = [lane for lane, queue in self._queues.items() if queue in queues]
+    def judge_again(self, queues: set[int] | None) -> None:
+        """Lanes of these queues, or all."""
+        judged = [lane for lane, queue in self._queues.items() if queues is None or queue in queues]
         if not judged:
             return
         held = set(map(lane_of, self._heads))

@@ -151,10 +151,10 @@ class Occupancy:
             view = self._views[kind] = View(self.heads, taker)
         return view
 
-    def judge_again(self, queues: Iterable[int]) -> None:
-        """These queues have changed."""
-        changed = set(queues)
-        if changed:
+    def judge_again(self, queues: Iterable[int] | None) -> None:
+        """These queues have changed; None: any may have."""
+        changed = None if queues is None else set(queues)
+        if changed is None or changed:
             for view in self._views.values():
                 view.judge_again(changed)
 

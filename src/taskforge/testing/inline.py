@@ -95,6 +95,7 @@ class InlineWorker:
             types=self._registry.types(),
             capabilities=self._capabilities,
             max_concurrent_jobs=self._slots,
+            depends_on=self._registry.dependencies(),
         )
         return (await self._source.register(worker, LEASE_SECONDS)).incarnation
 

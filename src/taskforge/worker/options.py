@@ -33,7 +33,12 @@ def name_of_process() -> str:
     return f"{socket.gethostname()[:60]}-{os.getpid()}-{uuid4().hex[:6]}"
 
 
-def describe(options: WorkerOptions, name: str, types: tuple[str, ...] | None) -> NewWorker:
+def describe(
+    options: WorkerOptions,
+    name: str,
+    types: tuple[str, ...] | None,
+    depends_on: dict[str, tuple[str, ...]],
+) -> NewWorker:
     return NewWorker(
         name=name,
         worker_type=options.worker_type,
@@ -47,4 +52,5 @@ def describe(options: WorkerOptions, name: str, types: tuple[str, ...] | None) -
         pid=os.getpid(),
         machine=this_machine(),
         pid_started=this_process().started,
+        depends_on=depends_on,
     )

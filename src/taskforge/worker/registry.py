@@ -10,6 +10,7 @@ from typing import Any, get_type_hints
 import msgspec
 
 from taskforge.domain import rules
+from taskforge.domain.circuit import check_names
 from taskforge.domain.errors import Invalid
 from taskforge.domain.job import NO_PAYLOAD
 from taskforge.worker.context import Context
@@ -35,6 +36,7 @@ class Handler:
         timeout: float | None = None,
         tags: tuple[str, ...] = (),
         requires: Mapping[str, Any] | None = None,
+        depends_on: Sequence[str] = (),
     ) -> None:
         self.call = call
         self.job_type = rules.text("job_type", job_type, most=100)
@@ -45,6 +47,7 @@ class Handler:
         self.options_version = 0  # rises when they change
         self.tags = tags
         self.requires = requires
+        self.depends_on = check_names("depends_on", depends_on)
         self.kind = _kind(call, kind)
         self.takes_context, parameters = _parameters(call, job_type)
         self._signature = inspect.Signature(parameters)
@@ -275,6 +278,14 @@ class Registry:
 
     def get(self, job_type: str) -> Handler | None:
         return self._handlers.get(job_type)
+
+    def dependencies(self) -> dict[str, tuple[str, ...]]:
+        """What job types depend on, those that depend on something."""
+        return {
+            name: handler.depends_on
+            for name, handler in self._handlers.items()
+            if handler.depends_on
+        }
 
     def types(self) -> tuple[str, ...] | None:
         """What this registry can run; None means whatever comes."""

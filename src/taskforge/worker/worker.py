@@ -175,7 +175,8 @@ class LiveWorker:
     # --- One incarnation ---
 
     def _describe(self) -> NewWorker:
-        return describe(self._options, self.name, self._registry.types())
+        types, depends_on = self._registry.types(), self._registry.dependencies()
+        return describe(self._options, self.name, types, depends_on)
 
     async def _live(self, incarnation: UUID, finishing: asyncio.Task[None]) -> None:
         options, executor = self._options, self.executor

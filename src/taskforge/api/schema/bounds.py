@@ -7,6 +7,7 @@ from taskforge.api.entry.enqueue import MOST_BULK_KEY
 from taskforge.api.schema import protocol_bounds
 from taskforge.api.schema.kinds_of_bounds import Bound, number, one_of, text
 from taskforge.domain.access import Role
+from taskforge.domain.breaker import Mode
 from taskforge.domain.cron import MOST_CHARACTERS
 from taskforge.domain.execution import ExecutionStatus
 from taskforge.domain.field_rules import CheckedBy, Number, Rule, Text, Whole
@@ -114,6 +115,9 @@ FIELDS: dict[str, dict[str, Bound]] = {
     "WorkerView": {"status": one_of(WorkerStatus)},
     "AssignmentBody": {"weight": number(1, 100)},
     "AssignmentEdit": {"weight": number(1, 100)},
+    "CircuitBody": {"queue": text(100), "job_type": text(100), "dependency": text(100)},
+    "DependencyBody": {"name": text(100)},
+    "CircuitView": {"mode": one_of(Mode)},
     "OrganizationBody": {"name": _NAME},
     "NewOrganization": {"name": _NAME, "owner_email": _EMAIL},
     "ProjectBody": {"name": _NAME},
@@ -156,6 +160,7 @@ FIELDS: dict[str, dict[str, Bound]] = {
     },
 }
 PARAMETERS: dict[str, Bound] = {
+    "mode": one_of(Mode),
     "priority": _PRIORITY,
     "worker_type": one_of(WORKER_TYPES),
     "offset": number(0, 1_000_000),

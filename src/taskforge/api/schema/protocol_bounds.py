@@ -2,6 +2,7 @@
 refuse are the domain's and the worker desk's."""
 
 from taskforge.api.schema.kinds_of_bounds import Bound, number, one_of, text
+from taskforge.domain.circuit import MOST_DEPENDENCIES
 from taskforge.domain.job import MAX_ERROR_CHARACTERS
 from taskforge.domain.log import MAX_MESSAGE, Level
 from taskforge.domain.rules import MAX_SECONDS
@@ -32,6 +33,10 @@ FIELDS: dict[str, dict[str, Bound]] = {
         "pid": number(0, 2**31 - 1),
         "machine": text(100, 0),
         "pid_started": text(100, 0),
+        "depends_on": {
+            "description": "What each of its types cannot do without, by type: "
+            f"at most {MOST_DEPENDENCIES} names of up to 100 characters"
+        },
         "lease_seconds": _LEASE,
     },
     "Heartbeat": {

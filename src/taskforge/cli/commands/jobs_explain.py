@@ -30,6 +30,7 @@ _QUIET = (
     "ended",
     "busy",
     "waiting",
+    "circuit_probing",
 )
 _STEPS = {
     "paused": "taskforge queues resume {queue}",
@@ -37,6 +38,7 @@ _STEPS = {
     "not_assigned": "assign a worker that is online to the queue, or take its assignments away",
     "skipped": "start a worker whose handler takes it",
     "concurrency": "wait, or raise the queue's max_concurrent_jobs",
+    "circuit_open": "mend what fails; what is closed by hand: taskforge circuits close",
     "rate_limit": "wait, or raise the queue's rate_limit",
     "busy": "wait, or start another worker",
     "worker_lost": "nothing: any worker or server takes care of it within seconds",

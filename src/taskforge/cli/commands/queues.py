@@ -8,11 +8,11 @@ from cyclopts import App, Parameter
 from rich.text import Text
 
 from taskforge.cli import shapes
+from taskforge.cli.selection import setting
 from taskforge.cli.store import STORE, Store, find_queue, opened
 from taskforge.cli.ui.screen import console, styled
 from taskforge.cli.ui.terminal import emit, status, table
 from taskforge.domain.durations import span
-from taskforge.domain.errors import Invalid
 from taskforge.domain.query import QueueStats
 from taskforge.domain.queue import CreateQueue, Queue, QueueSettings, UpdateQueue
 
@@ -120,7 +120,7 @@ async def create(
     store: Store = STORE,
 ) -> None:
     """Create a queue."""
-    settings = dict(_setting(text) for text in set_)
+    settings = dict(setting(text) for text in set_)
     async with opened(store) as engine:
         if dead_letter_queue is not None:
             settings["dead_letter_queue_id"] = (await find_queue(engine, dead_letter_queue)).id
@@ -172,16 +172,6 @@ async def _switch(names: Sequence[str], store: Store, *, active: bool) -> None:
         return
     for queue in changed:
         console().print(Text(queue.name, style="bold"), "is", _state(queue.is_active))
-
-
-def _setting(text: str) -> tuple[str, Any]:
-    name, sign, value = text.partition("=")
-    if not sign:
-        raise Invalid("--set", f"is {text!r}", "use NAME=VALUE, such as max_concurrent_jobs=5")
-    try:
-        return name.strip(), msgspec.json.decode(value)
-    except msgspec.DecodeError:
-        return name.strip(), value
 
 
 def _state(is_active: bool) -> Text:

@@ -19,6 +19,7 @@ from taskforge.storage.catalog import (
     Remembered,
     Taker,
 )
+from taskforge.storage.circuits import NO_CIRCUITS, ProjectCircuits, known_circuit
 from taskforge.storage.occupancy import Occupancy
 from taskforge.storage.postgres import codec
 from taskforge.storage.postgres.connection_pool import Connection
@@ -47,6 +48,7 @@ class CatalogCache:
             catalog = self._catalogs.get(project)
             if catalog is None:
                 catalog = Catalog(project, rows[0][0] if rows else 0)
+                catalog.circuits = None if rows and rows[0]["circuits_stamp"] else NO_CIRCUITS
                 self._catalogs.put(project, catalog)
                 self.occupancy.drop(project)  # its lanes were judged by what is forgotten
         elif catalog.version == newer_than:
@@ -65,6 +67,9 @@ class CatalogCache:
             "catalog_changes", catalog.project, known, MOST_CHANGES + 1
         )
         in_force = rows[0]["in_force"] if rows else 0
+        circuits = catalog.circuits
+        if circuits is not None and rows and rows[0]["circuits_stamp"] > known:
+            circuits = await self._read_circuits(catalog.project)
         if catalog.version != known or in_force == known:
             return self._catalogs.get(catalog.project) or catalog
         if in_force > known and len(rows) <= MOST_CHANGES:
@@ -74,9 +79,13 @@ class CatalogCache:
             occupancy = self.occupancy.get(catalog.project)
             if occupancy is not None:
                 occupancy.judge_again(changed)
+                if circuits is not catalog.circuits and circuits and catalog.circuits:
+                    occupancy.judge_again(catalog.circuits.changes(circuits))
+            catalog.circuits = circuits
             return catalog
         # So much has changed, or the store was put back to an earlier state: begin anew.
         fresh = Catalog(catalog.project, in_force)
+        fresh.circuits = None
         self._catalogs.put(catalog.project, fresh)
         self.occupancy.drop(catalog.project)
         return fresh
@@ -84,6 +93,21 @@ class CatalogCache:
     def forget(self) -> None:
         for memory in (self._catalogs, self._lanes, self._numbers, self._projects, self.occupancy):
             memory.clear()
+
+    # --- Circuits ---
+
+    async def circuits(self, catalog: Catalog) -> ProjectCircuits:
+        """Those that claims go by. Read later than the version, they can only be younger, and a
+        statement that compares it then refuses."""
+        if catalog.circuits is None:
+            read = await self._read_circuits(catalog.project)
+            if catalog.circuits is None:
+                catalog.circuits = read
+        return catalog.circuits
+
+    async def _read_circuits(self, project: int) -> ProjectCircuits:
+        rows = await self._connections.fetch("catalog_circuits", project)
+        return ProjectCircuits(known_circuit(row, tuple(row["types"])) for row in rows)
 
     # --- Queues ---
 

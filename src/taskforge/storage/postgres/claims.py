@@ -6,7 +6,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Sequence
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -26,7 +26,7 @@ from taskforge.storage.postgres.catalog_cache import CatalogCache
 from taskforge.storage.postgres.claim_window import ClaimWindow
 from taskforge.storage.postgres.connection_pool import Connection
 from taskforge.storage.postgres.connections import PostgresConnections
-from taskforge.storage.postgres.gates import Gates
+from taskforge.storage.postgres.gates import Gates, is_stepped
 from taskforge.storage.postgres.lane_surveys import Doubt, LaneSurveys
 from taskforge.storage.postgres.lost_claims import LostClaims, in_order
 from taskforge.storage.postgres.signals import Signals
@@ -36,6 +36,7 @@ CONTENDED_TRIES = 5
 MOST_ROUNDS = 64
 # in what claim.sql and adopt.sql return
 _FENCE, _LANE, _TURN, _BUSY_SINCE, _KEY = map(itemgetter, (0, 1, 10, 13, 14))
+_GUARDED = attrgetter("guarded")
 
 
 class Ask(msgspec.Struct, frozen=True):
@@ -162,7 +163,7 @@ class PostgresClaims:
                 filled.asked[lane.number] = filled.asked[lane.spot] = lane
             # Rates and limits by key are kept in Python, in steps; how many may run in the claim
             # itself, which does not say why it gives none.
-            if quiet or any(_is_stepped(lane) for lane in lanes):
+            if quiet or any(is_stepped(lane) for lane in lanes):
                 once = self._claim_gated
             batches.append(next(self._batches))
             ask = Ask(taker, version, lanes, frontier, by_age, rest, batches[-1], spent)
@@ -184,7 +185,11 @@ class PostgresClaims:
                 break
             if more and (window.cut_short or frontier is not None):
                 continue
-            if not rows and once == self._claim_all and _any_gated(lanes):
+            if (
+                not rows
+                and once == self._claim_all
+                and any(lane.settings.is_gated for lane in lanes)
+            ):
                 once = self._claim_gated
             elif more or frontier is None or window.left is None:
                 break  # all that there is, or nothing was given to look at
@@ -260,6 +265,7 @@ class PostgresClaims:
             window.busy_since,
             taker.project,
             [lane.key or None for lane in lanes] if in_rounds else None,
+            [lane.guarded or None for lane in lanes] if any(map(_GUARDED, lanes)) else None,
             *behind,
         )
         finished, window.left = time.monotonic(), None
@@ -301,6 +307,7 @@ class PostgresClaims:
                 if lane.queue not in limits or caps.get(lane.queue, 0) > 0
             ]
             usable, full = await gates.within_keys(usable)
+            usable = await gates.within_circuits(usable)
             ask.spent.update(
                 spot_of(lane.number, key) for lane in ask.lanes for key in full.get(lane.queue, ())
             )
@@ -308,6 +315,7 @@ class PostgresClaims:
             queue_of = {lane.number: lane.queue for lane in usable}
             taken = Counter(queue_of[row["lane"]] for row in rows)
             by_key = Counter((queue_of[_LANE(row)], _KEY(row) or NO_KEY) for row in rows)
+            await gates.count_probes(ask.taker.project, usable, Counter(map(_LANE, rows)))
             wait = await gates.close(taken, by_key, len(rows))
         unheard = self._catalog_cache.unheard.setdefault(ask.taker.project, set())
         for queue, settings in limits.items():
@@ -339,11 +347,3 @@ class PostgresClaims:
 
 def _spot(row: asyncpg.Record) -> int:
     return spot_of(_LANE(row), _KEY(row) or NO_KEY)
-
-
-def _is_stepped(lane: OpenLane) -> bool:
-    return lane.settings.bucket is not None or lane.settings.limits_keys
-
-
-def _any_gated(lanes: Sequence[OpenLane]) -> bool:
-    return any(lane.settings.is_gated for lane in lanes)

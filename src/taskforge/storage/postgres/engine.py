@@ -48,6 +48,7 @@ from taskforge.storage.postgres.signals import Signals
 from taskforge.storage.postgres.stats import PostgresStats
 from taskforge.storage.postgres.upkeep import PostgresUpkeep
 from taskforge.storage.postgres.workers import PostgresWorkers
+from taskforge.storage.records.circuits import declare_dependencies
 from taskforge.storage.records.projects import find_home
 
 T = TypeVar("T")
@@ -170,7 +171,9 @@ class PostgresEngine:
     # --- Workers and leases ---
 
     async def register(self, project: int, worker: NewWorker, lease_seconds: float) -> Registered:
-        return await self._workers.register(project, worker, lease_seconds)
+        registered = await self._workers.register(project, worker, lease_seconds)
+        await declare_dependencies(self, project, worker)
+        return registered
 
     async def renew(self, incarnation: UUID, lease_seconds: float, sample: Sample) -> Renewed:
         return await self._workers.renew(incarnation, lease_seconds, sample)

@@ -8,6 +8,7 @@ from uuid import UUID
 import asyncpg
 import msgspec
 
+from taskforge.domain.circuit import HeldCircuit
 from taskforge.domain.errors import NotFound
 from taskforge.domain.explain import explain
 from taskforge.domain.explanation import MOST_AHEAD, Explanation, Judged, PlaceInLine, Rate
@@ -17,6 +18,7 @@ from taskforge.domain.job import JobStatus, StoredJob
 from taskforge.domain.limiter import BucketState
 from taskforge.domain.queue import Queue
 from taskforge.storage.catalog import Card, Lane
+from taskforge.storage.circuits import ProjectCircuits
 from taskforge.storage.explaining import MOST_LANES, Before, lanes_before, verdicts
 from taskforge.storage.postgres import codec
 from taskforge.storage.postgres.catalog_cache import CatalogCache
@@ -37,6 +39,7 @@ class Seen(NamedTuple):
     ahead: int  # jobs of its queue that go first
     elsewhere: int  # and of others
     share: Share | None  # where its queue's keys take turns
+    circuits: tuple[HeldCircuit, ...]  # that let not all jobs of its kind through
     now: datetime
 
     @property
@@ -52,6 +55,7 @@ class Seen(NamedTuple):
             skipped=frozenset(self.row["skipped"] or ()),
             misfit_at=self.row["misfit_at"],
             misfit=self.row["misfit"],
+            circuits=self.circuits,
         )
 
 
@@ -96,14 +100,14 @@ class PostgresExplain:
             row = await connection.fetchrow(
                 self._connections.sql("stands"), job, last_fence_of(job)
             )
-        card, lane = await self._place_of(found[job])
+        card, lane, circuits = await self._place_of(found[job])
         given = verdicts(
             card,
             lane,
             [codec.worker(worker, worker["now"], self._heartbeat_timeout) for worker in listed],
         )
         if row is not None and row["turn"] is not None and lane is not None:
-            before, keys = await self._lanes_before(lane, given, row["skipped"] or ())
+            before, keys = await self._lanes_before(lane, given, row["skipped"] or (), circuits)
             place = row["turn"], row["fence"], now, MOST_AHEAD, lane.project
             own = before.better, before.beside
             fairness, key = card.queue.settings.fairness, row["key"] or NO_KEY
@@ -121,26 +125,33 @@ class PostgresExplain:
                 elsewhere = await connection.fetchval(
                     self._connections.sql("ahead"), *others, *place
                 )
-        return Seen(found[job], card.queue, given, row, ahead, elsewhere, share, now)
+        held = circuits.held(card.queue, found[job].job_type)
+        return Seen(found[job], card.queue, given, row, ahead, elsewhere, share, held, now)
 
-    async def _place_of(self, job: StoredJob) -> tuple[Card, Lane | None]:
-        """The queue a job stands in, deleted or not, and its lane there."""
-        await self._catalog_cache.newest(job.project)
+    async def _place_of(self, job: StoredJob) -> tuple[Card, Lane | None, ProjectCircuits]:
+        """The queue a job stands in, deleted or not, its lane there, and its project's circuits."""
+        catalog = await self._catalog_cache.newest(job.project)
+        circuits = await self._catalog_cache.circuits(catalog)
         [facts] = await self._connections.fetch("queue_of", job.queue_id)
         card = (await self._catalog_cache.cards(job.project, [facts["number"]]))[facts["number"]]
         key = (card.queue.number, job.job_type, job.priority, job.requires)
         async with self._connections.connection() as connection:
-            return card, (await self._catalog_cache.find_lanes(connection, [key])).get(key)
+            lanes = await self._catalog_cache.find_lanes(connection, [key])
+        return card, lanes.get(key), circuits
 
     async def _lanes_before(
-        self, lane: Lane, given: Sequence[Judged], skipped: Collection[UUID]
+        self,
+        lane: Lane,
+        given: Sequence[Judged],
+        skipped: Collection[UUID],
+        circuits: ProjectCircuits,
     ) -> tuple[Before, set[int]]:
         """Also the keys that take turns with it."""
         rows = await self._connections.fetch("occupied", lane.project, 0, 0, 0, MOST_LANES)
         occupied = await self._catalog_cache.lanes({one["lane"] for one in rows})
         queues = {lane.queue} | {other.queue for other in occupied.values()}
         cards = await self._catalog_cache.cards(lane.project, queues)
-        before = lanes_before(lane, occupied.values(), cards, given, skipped)
+        before = lanes_before(lane, occupied.values(), cards, given, skipped, circuits)
         beside = set(before.beside)
         return before, {one["key"] or NO_KEY for one in rows if one["lane"] in beside}
 

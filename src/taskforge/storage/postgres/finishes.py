@@ -30,6 +30,7 @@ from taskforge.domain.outcome import (
 from taskforge.storage.catalog import spot_of
 from taskforge.storage.postgres import codec
 from taskforge.storage.postgres.catalog_cache import CatalogCache
+from taskforge.storage.postgres.circuits import PostgresCircuits
 from taskforge.storage.postgres.claims import PostgresClaims
 from taskforge.storage.postgres.connections import PostgresConnections
 from taskforge.storage.postgres.signals import Signals
@@ -59,6 +60,7 @@ class PostgresFinishes:
         self._catalog_cache = catalog_cache
         self._signals = signals
         self._claims = claims
+        self._circuits = PostgresCircuits(connections, catalog_cache, signals)
 
     async def finish(self, finishes: Sequence[Finish], *, lapsed: bool = False) -> list[Lost]:
         first: dict[UUID, Finish] = {}
@@ -130,8 +132,11 @@ class PostgresFinishes:
             self._connections.bound_now(),
             lapsed,
         )
-        if any(row["fence"] is None for row in rows):
+        if any(row["fence"] is None and row["lane"] is None for row in rows):
             self._signals.send_room()
+        news = {row["lane"]: row["failed"] for row in rows if row["lane"] is not None}
+        if news:
+            await self._circuits.hear(news)
         return [Lost(row["fence"]) for row in rows if row["fence"] is not None]
 
     async def _again(self, finishes: list[Finish], *, lapsed: bool) -> list[Lost]:
@@ -166,6 +171,9 @@ class PostgresFinishes:
             self._signals.send(arrivals)
         if any(row["room"] for row in rows):
             self._signals.send_room()
+        news = {row["heard"]: row["failed"] for row in rows if row["heard"] is not None}
+        if news:
+            await self._circuits.hear(news)
         return lost + await self._refused(
             [row["fence"] for row in rows if row["fence"] is not None]
         )

@@ -10,7 +10,9 @@ from taskforge.domain.fairness import NO_KEY
 from taskforge.domain.limiter import Adaptive, BucketState, Grant, is_due, judge, settle, take
 from taskforge.domain.queue import QueueSettings
 from taskforge.storage.catalog import OpenLane
+from taskforge.storage.circuits import CircuitRow, Probes
 from taskforge.storage.key_limits import KeyLimits
+from taskforge.storage.postgres.circuits import lock_circuits, save_circuits
 from taskforge.storage.postgres.connection_pool import Connection
 from taskforge.storage.postgres.connections import PostgresConnections
 
@@ -40,6 +42,7 @@ class Gates:
         self._limit = 0
         self._gates: dict[int, Gate] = {}
         self._keys: dict[int, KeyLimits] = {}  # of queues that limit theirs
+        self._probes: Probes | None = None
 
     @property
     def caps(self) -> dict[int, int]:
@@ -110,6 +113,39 @@ class Gates:
         full = {queue: limits.full for queue, limits in self._keys.items()}
         return [lane for lane in allowed if lane is not None], full
 
+    async def within_circuits(self, lanes: Sequence[OpenLane]) -> list[OpenLane]:
+        """What may be asked of these lanes without more probes than half-open circuits let
+        through."""
+        behind = {number: lane for lane in lanes for number in lane.probing}
+        if not behind:
+            return list(lanes)
+        rows = await lock_circuits(self._connections, self._connection, (), behind)
+        probes = self._probes = Probes(rows[0]["now"] if rows else 0.0)
+        for row in rows:
+            probes.lock(CircuitRow(*row[:-1]), behind[row["number"]].settings)
+        allowed = []
+        for lane in lanes:
+            if not lane.probing:
+                allowed.append(lane)
+                continue
+            wanted = self._limit if lane.most is None else lane.most
+            most = probes.allow(lane.probing, wanted)
+            if most:
+                allowed.append(msgspec.structs.replace(lane, most=most))
+        return allowed
+
+    async def count_probes(
+        self, project: int, lanes: Sequence[OpenLane], taken: Mapping[int, int]
+    ) -> None:
+        """Keep how many probes were taken, by lane."""
+        if self._probes is None:
+            return
+        names = {lane.queue: lane.queue_name for lane in lanes}
+        for number, circuits in {lane.number: lane.probing for lane in lanes}.items():
+            self._probes.take(circuits, taken.get(number, 0))
+        moved = self._probes.moved()
+        await save_circuits(self._connections, self._connection, project, moved, names)
+
     async def _close_keys(self, taken: Mapping[tuple[int, int], int]) -> list[float]:
         """Keep what the rates of keys have left; `taken`: how many jobs, by queue and key."""
         for (queue, key), count in taken.items():
@@ -164,6 +200,11 @@ class Gates:
         if changed:
             await self._connection.executemany(self._connections.sql("save_gate"), changed)
         return min(waits, default=None)
+
+
+def is_stepped(lane: OpenLane) -> bool:
+    """Whether its limits are kept in Python, in steps."""
+    return lane.settings.bucket is not None or lane.settings.limits_keys or bool(lane.probing)
 
 
 def state_of(row: asyncpg.Record) -> BucketState | None:

@@ -65,6 +65,7 @@ class LaneSurveys:
             cards = await self._catalog_cache.cards(
                 taker.project, {lane.queue for lane in lanes.values()}
             )
+            circuits = await self._catalog_cache.circuits(catalog)
             if catalog.version != version or view is not self.occupancy_of(taker.project).view(
                 taker
             ):
@@ -72,7 +73,7 @@ class LaneSurveys:
             if any(card.servants for card in cards.values()):
                 occupancy.serves_some()
                 view = occupancy.view(taker)
-            view.judge(numbers, lanes, cards)
+            view.judge(numbers, lanes, cards, circuits)
 
     async def survey(self, project: int) -> None:
         """See which lanes hold jobs, or the next so many of them."""

@@ -6,6 +6,7 @@ from taskforge.storage.records.api_keys import ApiKeys
 from taskforge.storage.records.audit_log import AuditLog
 from taskforge.storage.records.audit_seals import AuditSeals
 from taskforge.storage.records.ceiling_usage import CeilingUsage
+from taskforge.storage.records.circuits import CircuitRecords
 from taskforge.storage.records.cluster import ClusterRecords
 from taskforge.storage.records.invitations import Invitations
 from taskforge.storage.records.members import Members
@@ -39,3 +40,4 @@ class RecordKinds:
         self.schedules = ScheduleRecords(records)
         self.cluster = ClusterRecords(records)
         self.alerts = AlertRecords(records)
+        self.circuits = CircuitRecords(records)

@@ -42,9 +42,9 @@ def announce(
     transaction.execute(sql("announce"), (project, topic, queue, identity, transaction.now))
 
 
-Run = tuple[int, bytes, int, float, float]
+Run = tuple[int, bytes, int, float, float, int]
 """An execution that ended: lane, incarnation, status, how long it ran and how long it had waited,
-in milliseconds."""
+in milliseconds, and when it was claimed."""
 
 
 class Bookkeeping:
@@ -68,7 +68,7 @@ class Bookkeeping:
     def ran(self, runs: Iterable[Run]) -> None:
         """Executions that ended."""
         rollups = self._rollups
-        for lane, worker, status, duration, wait in runs:
+        for lane, worker, status, duration, wait, _ in runs:
             key = (lane, worker, status)
             times = rollups.get(key)
             if times is None:

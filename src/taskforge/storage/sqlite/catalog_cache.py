@@ -25,6 +25,7 @@ from taskforge.storage.catalog import (
     lane_of,
     spot_of,
 )
+from taskforge.storage.circuits import NO_CIRCUITS, ProjectCircuits, known_circuit
 from taskforge.storage.lane_views import View
 from taskforge.storage.occupancy import LANES_IN_ONE_SURVEY, Occupancy
 from taskforge.storage.sqlite import codec
@@ -87,21 +88,31 @@ class CatalogCache:
 
     def _prove(self, project: int) -> Catalog:
         row = self._connection.execute(sql("catalog_version"), (project,)).fetchone()
-        version: int = row[0] if row else 0
+        version, stamp = row or (0, 0)
         catalog = self._catalogs.get(project)
         if catalog is not None and catalog.version == version:
             return catalog
         is_behind = catalog is not None and catalog.version < version
-        if catalog is not None and is_behind and self._change(catalog, catalog.version, version):
+        if (
+            catalog is not None
+            and is_behind
+            and self._change(catalog, catalog.version, version, stamp)
+        ):
             return catalog
         # So much has changed, or the file was put back to an earlier state: begin anew.
         catalog = Catalog(project, version)
+        catalog.circuits = self._read_circuits(project) if stamp else NO_CIRCUITS
         self._catalogs.put(project, catalog)
         self.occupancy.drop(project)
         return catalog
 
-    def _change(self, catalog: Catalog, behind: int, version: int) -> bool:
-        """Go on to this version with what changed behind another, unless that is too much."""
+    def _read_circuits(self, project: int) -> ProjectCircuits:
+        rows = self._connection.execute(sql("catalog_circuits"), (project,)).fetchall()
+        return ProjectCircuits(known_circuit(row, codec.texts(row[-1]) or ()) for row in rows)
+
+    def _change(self, catalog: Catalog, behind: int, version: int, stamp: int = 0) -> bool:
+        """Go on to this version with what changed behind another, unless that is too much. `stamp`:
+        the version at which circuits last changed."""
         arguments = (catalog.project, behind, MOST_CHANGES + 1)
         rows = self._connection.execute(sql("catalog_changes"), arguments).fetchall()
         if len(rows) > MOST_CHANGES:
@@ -110,14 +121,23 @@ class CatalogCache:
         occupancy = self.occupancy.get(catalog.project)
         if occupancy is not None:
             occupancy.judge_again(changed)
+        if stamp > behind and catalog.circuits is not None:
+            circuits = self._read_circuits(catalog.project)
+            if occupancy is not None:
+                occupancy.judge_again(catalog.circuits.changes(circuits))
+            catalog.circuits = circuits
         return True
 
     def raise_version(self, project: int) -> int:
         """The version from now on; 0 where there is no such project."""
-        if self._proven is not None:
-            self._proven.discard(project)
+        self.doubt(project)
         row = self._connection.execute(sql("raise_version"), (project,)).fetchone()
         return int(row[0]) if row else 0
+
+    def doubt(self, project: int) -> None:
+        """The version has been raised in this transaction."""
+        if self._proven is not None:
+            self._proven.discard(project)
 
     def reread(self, project: int, version: int) -> None:
         """Queues have changed in this transaction, which raised the version to this one first and
@@ -300,5 +320,6 @@ class CatalogCache:
             cards = {queue: self.card(catalog, queue) for queue in queues}
             if any(card.servants for card in cards.values()):
                 occupancy.serves_some()
-            occupancy.view(taker).judge(list(lanes), lanes, cards)
+            circuits = catalog.circuits or NO_CIRCUITS
+            occupancy.view(taker).judge(list(lanes), lanes, cards, circuits)
         return view

@@ -69,7 +69,7 @@ class WorkerClaim:
         self._incarnation = taker.incarnation.bytes
         self._incarnation_hex = taker.incarnation.hex
         self._limit = limit
-        self._gates = Gates(transaction, limit)
+        self._gates = Gates(transaction, limit, taker.project)
         self._taken: Counter[int] = Counter()  # by spot, since lanes were last asked
 
     def claim(self) -> tuple[list[Claimed], float | None]:
@@ -90,6 +90,7 @@ class WorkerClaim:
                 spent.update(
                     spot_of(lane.number, key) for lane in lanes for key in full.get(lane.queue, ())
                 )
+                usable = self._gates.within_circuits(usable)
                 if are_few_of_many(usable, frontier, left, self._gates):
                     claimed += self._claim_few(usable)
                 else:

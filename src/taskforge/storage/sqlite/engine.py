@@ -27,6 +27,7 @@ from taskforge.domain.queue import Queue, QueueChange
 from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample, Worker, WorkerChange
 from taskforge.ports.records import Step
+from taskforge.storage.records.circuits import declare_dependencies
 from taskforge.storage.records.projects import find_home
 from taskforge.storage.sqlite import (
     assignments,
@@ -149,20 +150,16 @@ class SqliteEngine:
         )
 
     async def beat(self, beats: Sequence[Beat]) -> list[Lost]:
-        return (
-            await self._writer.submit(
-                lambda transaction: write_beats(transaction, beats), lazy=True
-            )
-            if beats
-            else []
+        if not beats:
+            return []
+        return await self._writer.submit(
+            lambda transaction: write_beats(transaction, beats), lazy=True
         )
 
     async def log(self, lines: Sequence[NewLine]) -> list[Lost]:
-        return (
-            await self._writer.submit(lambda transaction: write_lines(transaction, lines))
-            if lines
-            else []
-        )
+        if not lines:
+            return []
+        return await self._writer.submit(lambda transaction: write_lines(transaction, lines))
 
     def on_work(self, wake: Callable[[], None]) -> Callable[[], None]:
         return self._signals.listen(wake)
@@ -170,9 +167,11 @@ class SqliteEngine:
     # --- Workers and leases ---
 
     async def register(self, project: int, worker: NewWorker, lease_seconds: float) -> Registered:
-        return await self._writer.submit(
+        registered = await self._writer.submit(
             lambda transaction: workers.register(transaction, project, worker, lease_seconds)
         )
+        await declare_dependencies(self, project, worker)
+        return registered
 
     async def renew(self, incarnation: UUID, lease_seconds: float, sample: Sample) -> Renewed:
         asked_at = self._stamp.steady()

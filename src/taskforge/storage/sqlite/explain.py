@@ -12,6 +12,7 @@ from taskforge.domain.fairness import NO_KEY, Share
 from taskforge.domain.ids import last_fence_of
 from taskforge.domain.limiter import BucketState
 from taskforge.storage.catalog import Lane
+from taskforge.storage.circuits import NO_CIRCUITS
 from taskforge.storage.explaining import MOST_LANES, lanes_before, verdicts
 from taskforge.storage.sqlite import codec
 from taskforge.storage.sqlite.catalog_cache import sql
@@ -40,8 +41,12 @@ def explain(snapshot: ReadSnapshot, projects: Sequence[int], job: UUID) -> Expla
         or [None] * 7
     )
     skipped, misfit_at, key, misfit = unwilling
+    circuits = catalog.circuits or NO_CIRCUITS
     standing = PlaceInLine(
-        skipped=_uuids(skipped), misfit_at=codec.maybe_moment(misfit_at), misfit=misfit
+        skipped=_uuids(skipped),
+        misfit_at=codec.maybe_moment(misfit_at),
+        misfit=misfit,
+        circuits=circuits.held(card.queue, one.job_type),
     )
     if turn is not None and lane is not None:
         standing = _standing(snapshot, lane, given, (turn, fence, until, key), standing)
@@ -67,7 +72,8 @@ def _standing(
     occupied = [cache.lane(number) for number in {number for number, *_ in look}]
     queues = {lane.queue} | {other.queue for other in occupied}
     cards = {queue: cache.card(catalog, queue) for queue in queues}
-    before = lanes_before(lane, occupied, cards, given, known.skipped)
+    circuits = catalog.circuits or NO_CIRCUITS
+    before = lanes_before(lane, occupied, cards, given, known.skipped, circuits)
 
     def count(better: list[int], beside: list[int], of_key: int | None = None) -> int:
         lists = codec.json(better), codec.json(beside)

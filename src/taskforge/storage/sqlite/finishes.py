@@ -29,6 +29,7 @@ from taskforge.storage.catalog import Lane
 from taskforge.storage.sqlite import codec
 from taskforge.storage.sqlite.bookkeeping import Bookkeeping, Run
 from taskforge.storage.sqlite.catalog_cache import sql
+from taskforge.storage.sqlite.circuits import hear_endings
 from taskforge.storage.sqlite.codec import SECOND, Row, span
 from taskforge.storage.sqlite.skippers import add_misfit, add_skipper
 from taskforge.storage.sqlite.transaction import Transaction
@@ -170,7 +171,8 @@ class FinishBatch:
         else:
             began = self._now - int(ran * 1_000_000)
             duration = ran * 1_000
-        self._runs.append((row[1], row[2], status, duration, (claimed_at - row[3]) / 1_000))
+        waited = (claimed_at - row[3]) / 1_000
+        self._runs.append((row[1], row[2], status, duration, waited, claimed_at))
         return began
 
     def _write(self) -> None:
@@ -198,17 +200,14 @@ class FinishBatch:
                 raise AssertionError(
                     f"{len(fences)} claims ended, {written} written to history, {gone} removed"
                 )
-            # Room in a limited queue: its next job may be claimable now.
-            self._transaction.wakes |= any(
-                self._cache.queue_in(lane).settings.is_gated
-                for lane in {lane.queue: lane for lane in self._lanes.values()}.values()
-            )
         if self._released:
             execute(
                 sql("free_keys"), (b"".join(self._released), codec.positions(len(self._released)))
             )
         self._books.ran(self._runs)
         self._books.write()
+        # Room in a limited queue: its next job may be claimable now.
+        self._transaction.wakes |= hear_endings(self._transaction, self._runs)
 
     # --- Jobs that live on ---
 

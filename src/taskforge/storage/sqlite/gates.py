@@ -4,6 +4,8 @@ time."""
 import sqlite3
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from taskforge.domain.fairness import NO_KEY
 from taskforge.domain.limiter import (
     Adaptive,
@@ -16,9 +18,11 @@ from taskforge.domain.limiter import (
     take,
 )
 from taskforge.storage.catalog import OpenLane
+from taskforge.storage.circuits import CircuitRow, Probes
 from taskforge.storage.key_limits import KeyLimits
 from taskforge.storage.sqlite import codec
 from taskforge.storage.sqlite.catalog_cache import sql
+from taskforge.storage.sqlite.circuits import save_circuits
 from taskforge.storage.sqlite.codec import SECOND
 from taskforge.storage.sqlite.transaction import Transaction
 
@@ -42,11 +46,13 @@ class Gates:
     """The limited queues that one claim comes across; the others cost nothing. Nobody else writes
     meanwhile."""
 
-    def __init__(self, transaction: Transaction, limit: int) -> None:
+    def __init__(self, transaction: Transaction, limit: int, project: int) -> None:
         """`limit`: how many jobs the claim may take of all queues together."""
         self._transaction = transaction
         self._limit = limit
+        self._project = project
         self._now = transaction.now / SECOND
+        self._probes = Probes(self._now)
         self._gates: dict[int, Gate] = {}
         self._keys: dict[int, KeyLimits] = {}  # of queues that limit theirs
 
@@ -88,7 +94,27 @@ class Gates:
         full = {queue: limits.full for queue, limits in self._keys.items()}
         return [lane for lane in allowed if lane is not None], full
 
+    def within_circuits(self, lanes: Sequence[OpenLane]) -> list[OpenLane]:
+        """What may be asked of these lanes without more probes than half-open circuits let
+        through."""
+        allowed = []
+        for lane in lanes:
+            if not lane.probing:
+                allowed.append(lane)
+                continue
+            for number in lane.probing:
+                if number not in self._probes:
+                    row = self._transaction.execute(sql("circuit_numbered"), (number,)).fetchone()
+                    self._probes.lock(CircuitRow(*row), lane.settings)
+            wanted = self._limit if lane.most is None else lane.most
+            most = self._probes.allow(lane.probing, wanted)
+            if most:
+                allowed.append(msgspec.structs.replace(lane, most=most))
+        return allowed
+
     def use(self, lane: OpenLane, count: int) -> None:
+        if lane.probing:
+            self._probes.take(lane.probing, count)
         gate = self._gates.get(lane.queue)
         if gate is not None:
             gate.used += count
@@ -126,6 +152,7 @@ class Gates:
     def close(self, claimed: int) -> float | None:
         """Keep what the limits remember. Returns after how many seconds a rate that held jobs back
         lets the next one through."""
+        save_circuits(self._transaction, self._project, self._probes.moved())
         waits: list[float] = []
         for queue, limits in self._keys.items():
             changed = [(queue, *one) for one in limits.kept()]

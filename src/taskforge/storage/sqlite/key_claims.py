@@ -33,7 +33,7 @@ def are_few_of_many(
     first = lanes[0]
     asked = 0
     for lane in lanes:
-        if lane.most is None or lane.most > MOST_OF_A_KEY:
+        if lane.most is None or lane.most > MOST_OF_A_KEY or lane.probing:
             return False
         if lane.queue != first.queue or lane.tier != first.tier:
             return False

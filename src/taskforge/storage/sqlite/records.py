@@ -14,6 +14,7 @@ import msgspec
 
 from taskforge.domain.ids import uuid_from_bytes
 from taskforge.ports.records import Step
+from taskforge.storage.circuits import RAISE
 from taskforge.storage.records.rows import row_reader
 from taskforge.storage.sqlite.catalog_cache import sql
 from taskforge.storage.sqlite.codec import micros, moment
@@ -36,6 +37,8 @@ def write(transaction: Transaction, steps: Sequence[Step]) -> list[list[tuple[An
         rows = cursor.fetchall()
         if step.otherwise is not None and not rows and cursor.rowcount < 1:
             raise step.otherwise()
+        if step.statement == RAISE:
+            transaction.catalog_cache.doubt(step.values[0])
         answers.append([tuple(row) for row in rows])
     return answers
 

@@ -18,6 +18,7 @@ create table taskforge.projects (
     -- Rises with every change to the project's queues, assignments or workers, so that a process can keep them in memory and each claim and
     -- insert proves with one row read that what it remembers is still so.
     catalog_version bigint not null default 1,
+    circuits_stamp bigint not null default 0, -- the catalog version at which its circuits last changed
     most_lanes int, -- how many it may have; null: as many as any
     unique (organization, name)
 );
@@ -195,7 +196,8 @@ create table taskforge.running (
     skipped uuid[],
     misfit_at timestamptz,
     cancel_reason text,
-    key bigint
+    key bigint,
+    guarded boolean -- whether a circuit counts what comes of it
 ) with (fillfactor = 80);
 create index running_worker on taskforge.running (worker, claimed_at);
 create index running_cancel on taskforge.running (worker) where cancel_requested;

@@ -8,8 +8,9 @@
 -- $15 whether its arguments fitted no handler: without a delay the incarnation that says so takes it no more, with one it has waited
 -- for another for long enough · $18 the key of a dead letter in a queue whose keys take turns
 -- Where the jobs of a key run one after the other, one that is tried again keeps its turn.
--- Returns the fences that were not moved, and without one each lane that holds jobs again and
--- whether limits have room now. Whether a cancel request is why takes a new snapshot to
+-- Returns the fences that were not moved, and without one each lane that holds jobs again, whether
+-- limits have room now, and each lane whose circuits have something to hear, with whether some of it
+-- failed. Whether a cancel request is why takes a new snapshot to
 -- see: one that came while this statement waited for the row is not in its own.
 with clock as materialized (
     select coalesce($16::timestamptz, statement_timestamp()) as now
@@ -33,7 +34,7 @@ paired as materialized (
 ),
 moved as materialized (
     select p.fence, p.job, p.project, p.worker, p.attempt, p.claimed_at, p.epoch, p.next, p.status, p.delay, p.error, p.reason, c.now,
-        p.queue as old_queue, p.lane as old_lane, p.gate, coalesce(p.new_lane, p.lane) as lane, p.new_queue,
+        p.queue as old_queue, p.lane as old_lane, p.gate, p.guarded, coalesce(p.new_lane, p.lane) as lane, p.new_queue,
         case when p.new_lane is null then p.key else p.new_key end as key,
         p.key is not null and p.new_lane is null and exists (
             select from taskforge.queues q
@@ -96,12 +97,21 @@ news as (
     where gate is not null and status <> 5 and exists (select from taskforge.gates g where g.queue = moved.gate and g.learns)
     group by old_queue
 ),
+circuit as (
+    insert into taskforge.circuit_deltas (lane, asked_at, ended_at, good, bad, neither)
+    select old_lane, date_part('epoch', claimed_at), date_part('epoch', max(now)), 0, count(*) filter (where status <> 5),
+        count(*) filter (where status = 5)
+    from moved where guarded group by old_lane, claimed_at
+),
 freed as (
     delete from taskforge.keys where scope = 0 and job = any (array(select job from moved where keyed and new_queue is not null))
 )
-select asked as fence, null::int as project, null::int as lane, null::bigint as key, null::bigint as turn, false as room from paired where fence is null
+select asked as fence, null::int as project, null::int as lane, null::bigint as key, null::bigint as turn, false as room, null::int as heard,
+    false as failed from paired where fence is null
 union all
-select null, project, lane, key, min(case when delay is null or serial then turn else (date_part('epoch', now) * 1e6::float8)::bigint end), false
+select null, project, lane, key, min(case when delay is null or serial then turn else (date_part('epoch', now) * 1e6::float8)::bigint end), false, null, false
 from moved where delay is null or delay <= 0 group by project, lane, key
 union all
-select null, null, null, null, null, true where exists (select from moved where gate is not null)
+select null, null, null, null, null, true, null, false where exists (select from moved where gate is not null)
+union all
+select null, null, null, null, null, false, old_lane, bool_or(status <> 5) from moved where guarded group by old_lane

@@ -1,11 +1,11 @@
 -- Claim where keys take turns: of each spot the first so many jobs ($10), which is what its rounds
 -- give it; of other lanes as claim_some.sql does, by tier and turn over all of them. The values are
--- those of claim_lanes.sql, and $21 tier and $22 turn of the best spot that is not asked (null: none
--- is left out, or by tier alone) · $23 for each lane whether its rounds say how many.
+-- those of claim_lanes.sql, and $22 tier and $23 turn of the best spot that is not asked (null: none
+-- is left out, or by tier alone) · $24 for each lane whether its rounds say how many.
 -- Behind the jobs that it took it says what is left: claim_left.sql.
 -- include: claim_lanes
 lane_in_rounds as materialized (
-    select l.*, x.rounds from lane l join unnest($7::int[], $20::bigint[], $23::bool[]) as x (number, key, rounds)
+    select l.*, x.rounds from lane l join unnest($7::int[], $20::bigint[], $24::bool[]) as x (number, key, rounds)
         on x.number = l.number and coalesce(x.key, 0) = coalesce(l.key, 0)
 ),
 keyless as materialized (
@@ -50,7 +50,7 @@ horizon as materialized (
 ),
 chosen as (
     select c.place from allowed c
-    where ($21::int is null or c.tier < $21 or (c.tier = $21 and ($22::bigint is null or c.turn <= $22)))
+    where ($22::int is null or c.tier < $22 or (c.tier = $22 and ($23::bigint is null or c.turn <= $23)))
       and (not exists (select from horizon)
         or (c.tier, c.turn) <= ((select tier from horizon), coalesce((select turn from horizon), c.turn)))
     order by c.tier, c.turn limit $4

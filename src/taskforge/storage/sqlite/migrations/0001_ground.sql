@@ -19,6 +19,7 @@ create table projects (
     -- Rises with every change to the project's queues, assignments or workers, so that a process can keep them in memory and each claim and
     -- insert proves with one row read that what it remembers is still so.
     catalog_version integer not null default 1,
+    circuits_stamp integer not null default 0, -- the catalog version at which its circuits last changed
     most_lanes integer, -- how many it may have; null: as many as any
     unique (organization, name)
 ) strict;

@@ -19,17 +19,17 @@ facts as materialized (
       and id >= (select job from moved order by job limit 1) and id <= (select job from moved order by job desc limit 1)
 ),
 known as materialized (
-    select m.*, l.beat, l.gate, l.queue, coalesce(j.timeout_seconds, l.timeout) as timeout_seconds,
+    select m.*, l.beat, l.gate, l.queue, l.guarded, coalesce(j.timeout_seconds, l.timeout) as timeout_seconds,
         j.payload, j.deadline, j.tags, j.extras, (select now from clock) as now
     from (moved m join lane l on l.number = m.lane and coalesce(l.key, 0) = coalesce(m.key, 0))
     full join facts j on j.id = m.job
 ),
 placed as (
     insert into taskforge.running (fence, job, project, lane, queue, worker, attempt, max_attempts, crashes, keyed, turn, batch, claimed_at,
-        timeout_at, timeout_seconds, beat_by, beat_seconds, deadline, gate, skipped, misfit_at, key)
+        timeout_at, timeout_seconds, beat_by, beat_seconds, deadline, gate, skipped, misfit_at, key, guarded)
     select fence, job, project, lane, queue, $1, attempt + 1, max_attempts, crashes, keyed, turn, $6, now,
         now + make_interval(secs => timeout_seconds), timeout_seconds, now + make_interval(secs => beat), beat, deadline, gate, skipped,
-        misfit_at, key
+        misfit_at, key, guarded
     from known
 )
 select fence, lane, attempt + 1 as attempt, max_attempts, crashes, payload, timeout_seconds, beat as beat_seconds, tags, extras, turn,

@@ -1,0 +1,9 @@
+-- The circuits of a project that claims go by: those that let nothing through, or probes alone, and
+-- those of dependencies with the job types that depend on them. The closed ones of queues, however
+-- many, are not read. ?1 project
+select c.number, c.queue, c.job_type, c.dependency, c.settings, c.mode, c.room, c.state, '[]' as types
+from circuits c where c.project = ?1 and c.room is not null and c.dependency is null
+union all
+select c.number, c.queue, c.job_type, c.dependency, c.settings, c.mode, c.room, c.state,
+    (select json_group_array(d.job_type) from dependents d where d.circuit = c.number)
+from circuits c where c.project = ?1 and c.dependency is not null
