@@ -56,6 +56,7 @@ const routeTree = root.addChildren([
     page("workers/$worker", () => import("./pages/Worker"), "Worker"),
     page("assignments", () => import("./pages/Assignments"), "Assignments"),
     page("cluster", () => import("./pages/Cluster"), "Cluster"),
+    page("alerts", () => import("./pages/Alerts"), "Alerts"),
     page("schedules", () => import("./pages/Schedules"), "Schedules"),
     page("schedules/new", () => import("./pages/NewSchedule"), "NewSchedule"),
     page("schedules/$schedule", () => import("./pages/Schedule"), "Schedule"),

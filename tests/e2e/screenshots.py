@@ -46,6 +46,12 @@ def fill(site: Site, seconds: float) -> dict[str, str]:
         json={"name": "sweep", "queue": "default", "job_type": "remind"}
         | {"every_seconds": 10, "payload": {"user": "everybody"}},
     )
+    for rule in (
+        {"name": "invoices pile up", "kind": "queue_size", "queue": "invoices", "threshold": 20},
+        {"name": "failures", "kind": "failed_jobs", "window_seconds": 600},
+        {"name": "silent workers", "kind": "workers_down"},
+    ):
+        site.api.post("/alerts", json=rule)
     waiting = site.enqueue("send_email", "invoices", to="ada@example.org")
     for number in range(23):
         site.enqueue("send_email", "invoices", to=f"user{number}@example.org")
@@ -73,6 +79,7 @@ def fill(site: Site, seconds: float) -> dict[str, str]:
         "job-succeeded": f"jobs/{newest(status='succeeded', job_type='make_report')}",
         "enqueue": "enqueue?queue=emails",
         "schedules": "schedules",
+        "alerts": "alerts",
         "schedule": f"schedules/{schedule}",
         "new-schedule": "schedules/new",
         "workers": "workers",
@@ -143,7 +150,7 @@ def main() -> None:
         if chosen.only is None:
             with running("tests.e2e.nothing:forge") as site:
                 state = log_in(browser, site)
-                places = ("", "queues", "jobs", "schedules", "workers", "assignments")
+                places = ("", "queues", "jobs", "schedules", "alerts", "workers", "assignments")
                 empty = {name or "first-run": name for name in places}
                 shoot(browser, site, state, empty, PICTURES / "empty", None)
         browser.close()

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from tests.e2e.conftest import Site
+from tests.e2e.conftest import Site, Watch
 
 
 def at(page: Any, site: Site, path: str) -> Any:
@@ -64,3 +64,32 @@ def test_a_schedule_is_made_and_runs_now(page: Any, site: Site) -> None:
 def test_the_cluster_has_a_leader(page: Any, site: Site) -> None:
     at(page, site, "cluster")
     page.get_by_text("Every node is heard of, and one of them leads.").wait_for()
+
+
+def test_an_alert_fires_on_the_page_and_is_silenced(page: Any, site: Site, watch: Watch) -> None:
+    watch.expect(422)
+    site.api.post("/queues/held/pause")
+    for _ in range(2):
+        site.api.post("/jobs", json={"queue": "held", "job_type": "nobody"}).raise_for_status()
+    at(page, site, "alerts")
+    page.get_by_role("button", name="New rule").click()
+    page.get_by_label("Name", exact=True).fill("held piles up")
+    page.get_by_label(re.compile("^Queue")).fill("held")
+    page.get_by_label(re.compile("^Fires at")).fill("-1")
+    page.get_by_role("button", name="Make it").click()
+    page.get_by_text("✕").wait_for()
+    page.get_by_label(re.compile("^Fires at")).fill("2")
+    page.get_by_role("button", name="Make it").click()
+    page.get_by_text("2 jobs are pending (queue held); the threshold is 2").first.wait_for()
+    page.get_by_role("heading", name="What became of them").wait_for()
+    page.get_by_role("button", name="Silence 1 h").click()
+    page.get_by_text("silenced until").wait_for()
+    [rule] = site.api.get("/alerts").json()["items"]
+    assert (rule["is_firing"], rule["silenced_until"] is None) == (True, False)
+    page.get_by_role("button", name="Delete…").click()
+    page.get_by_role("button", name="Delete it").click()
+    page.get_by_text("There is no alert rule yet.").wait_for()
+    jobs = [one["id"] for one in site.api.get("/jobs", params={"queue": "held"}).json()["items"]]
+    for job in jobs:
+        site.api.post(f"/jobs/{job}/cancel")
+    site.api.post("/queues/held/resume")

@@ -108,6 +108,12 @@ export const schedulesQuery = (project: Project) =>
     queryFn: () => data(api.GET("/api/v1/schedules", { params: { query: { project, limit: 200 } } })).then((one) => one.items),
   });
 
+export const alertsQuery = (project: Project) =>
+  queryOptions({
+    queryKey: ["alerts", project],
+    queryFn: () => data(api.GET("/api/v1/alerts", { params: { query: { project, limit: 200 } } })).then((one) => one.items),
+  });
+
 export const clusterQuery = queryOptions({ queryKey: ["cluster"], queryFn: () => data(api.GET("/api/v1/cluster")) });
 
 export const projectsQuery = queryOptions({

@@ -4,7 +4,7 @@ import { useSearch } from "@tanstack/react-router";
 import { setDraining, setPaused } from "../api/actions";
 import { api, data, type Job, type QueueStats, type Worker } from "../api/client";
 import { useRhythm } from "../api/live";
-import { queuesQuery, statsQuery, workersQuery, type Project } from "../api/queries";
+import { alertsQuery, queuesQuery, statsQuery, workersQuery, type Project } from "../api/queries";
 import { useMay } from "../api/session";
 import { useNow } from "../lib/clock";
 import { count } from "../lib/format";
@@ -14,6 +14,7 @@ import { Action } from "../ui/Action";
 import { ErrorNotice, Loading, useToasts } from "../ui/feedback";
 import { Shape } from "../ui/Status";
 import { Name, Time } from "../ui/text";
+import { FiringAlert, firingOf } from "./Alerts";
 import { deadLetterQueues, findCauses, isUp, type Cause } from "./causes";
 import { Charts } from "./Charts";
 import { FirstRun } from "./FirstRun";
@@ -39,6 +40,7 @@ export function Overview() {
   const queues = useQuery(queuesQuery(project));
   const workers = useQuery({ ...workersQuery(project), enabled: may("worker:read"), refetchInterval: useRhythm(5_000) });
   const failures = useQuery({ ...recentFailures(project), enabled: may("job:read"), refetchInterval: useRhythm(10_000, 10_000) });
+  const alerts = useQuery({ ...alertsQuery(project), refetchInterval: useRhythm(10_000, 10_000) });
   if (stats.error && stats.data === undefined) return <ErrorNotice error={stats.error} retry={() => void stats.refetch()} />;
   if (stats.data === undefined || queues.data === undefined) return <Loading />;
   const total = (name: "pending" | "scheduled" | "processing" | "failed" | "total") => stats.data.reduce((sum, one) => sum + one[name], 0);
@@ -49,19 +51,22 @@ export function Overview() {
     failures: failures.data ?? [],
     deadLetters: deadLetterQueues(queues.data),
   });
+  const firing = firingOf(alerts.data);
+  const needs = causes.length + firing.length;
   if (total("total") === 0) return <FirstRun workers={up} />;
   const busy = up.reduce((sum, one) => sum + one.active_jobs, 0);
   const slots = up.reduce((sum, one) => sum + one.max_concurrent_jobs, 0);
   return (
     <>
       <h1 className="verdict">
-        <Shape status={causes.length === 0 ? "succeeded" : causes.some((one) => one.bad) ? "failed" : "warning"} />
-        {causes.length === 0 ? "All is well" : causes.length === 1 ? "1 thing needs you" : `${causes.length} things need you`}
+        <Shape status={needs === 0 ? "succeeded" : firing.length > 0 || causes.some((one) => one.bad) ? "failed" : "warning"} />
+        {needs === 0 ? "All is well" : needs === 1 ? "1 thing needs you" : `${needs} things need you`}
       </h1>
-      {causes.length === 0 ? (
+      {needs === 0 ? (
         <p className="faint">Nothing is paused that has work, no job waits long, no worker is in trouble.</p>
       ) : (
         <ul className="causes">
+          {firing.slice(0, 5).map((rule) => <FiringAlert key={rule.id} rule={rule} />)}
           {causes.map((cause) => <CauseLine key={cause.key} cause={cause} stats={stats.data} workers={workers.data ?? []} />)}
         </ul>
       )}

@@ -188,7 +188,7 @@ class ProjectFigures:
         if silent is None:
             return AlertFigure(0.0)
         seconds = max(0.0, (self._now - silent.heartbeat_at).total_seconds())
-        return AlertFigure(round(seconds, 3), f"worker {silent.name}")
+        return AlertFigure(round(seconds, 1), f"worker {silent.name}")
 
     async def _measure_schedules(self) -> AlertFigure:
         overdue = await self._alerts.most_overdue(self._project)
