@@ -37,6 +37,12 @@ async def insert(engine: SqliteEngine) -> bool:
     return isinstance(answer, Inserted)
 
 
+def copy(folder: Path) -> None:
+    source, target = sqlite3.connect(folder / "jobs.db"), sqlite3.connect(folder / "backup.db")
+    with closing(source), closing(target):
+        source.backup(target)
+
+
 @pytest.mark.parametrize(
     "ends", [ENDS, ("",), ("-wal",), ("-shm",)], ids=["all", "file", "log", "index"]
 )
@@ -85,9 +91,12 @@ async def test_nothing_is_acknowledged_into_a_file_that_goes_while_it_is_committ
 
     connection = used._writer._connection
     assert connection is not None
+    copy(tmp_path)
     connection.set_trace_callback(remove)
     with pytest.raises(StoreUnavailable, match="put it back, or restore a backup"):
         await insert(used)
+    (tmp_path / "backup.db").rename(tmp_path / "jobs.db")
+    assert await insert(used), "whoever comes next is served by what is there then"
 
 
 async def test_a_file_that_is_put_back_serves_again(used: SqliteEngine, tmp_path: Path) -> None:
@@ -107,11 +116,7 @@ async def test_a_file_that_is_put_back_serves_again(used: SqliteEngine, tmp_path
 async def test_a_backup_in_its_place_is_gone_on_with_and_told_of(
     used: SqliteEngine, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    source, target = sqlite3.connect(tmp_path / "jobs.db"), sqlite3.connect(tmp_path / "backup.db")
-    with source, target:
-        source.backup(target)
-    source.close()
-    target.close()
+    copy(tmp_path)
     assert await insert(used)  # not in the backup
     for end in ENDS:
         (tmp_path / f"jobs.db{end}").unlink()

@@ -12,6 +12,7 @@ import pytest
 
 from taskforge import Context, JobHandle, RemoteError
 from taskforge.domain.job import Inserted, new_job
+from taskforge.worker.processes.children import HandlerProcess
 from taskforge.worker.processes.keeper_words import Word
 from tests.support.crew import Crew, function, until
 from tests.worker.handlers import add_to
@@ -214,6 +215,29 @@ async def test_threads_of_a_process_may_speak_at_the_same_time(crew: Crew) -> No
     handle = await function(crew, "chatter_in_process").options(max_attempts=1).enqueue(10)
     assert await handle.result(20) == 40
     assert sum(len(line.message) for line in await crew.logs(handle.id)) == 40 * 100_000
+
+
+@pytest.mark.parametrize("crew", ["sqlite"], indirect=True)
+async def test_a_process_that_answers_as_it_is_told_to_stop_runs_no_other_job(
+    crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is being killed, and would take the next one with it."""
+    add_to(crew.forge)
+    worker = await crew.start(upkeep=False)
+    converse, told = HandlerProcess.converse, list[HandlerProcess]()
+
+    def stop_as_it_answers(child: HandlerProcess, *arguments: Any) -> Any:
+        answer = converse(child, *arguments)
+        [running] = worker.executor.running.values()
+        running.why = "shutdown" if not told else None
+        told.append(child)
+        return answer
+
+    monkeypatch.setattr(HandlerProcess, "converse", stop_as_it_answers)
+    await function(crew, "double").enqueue(1)
+    await until(lambda: len(told) == 1 and not worker.executor.running)
+    assert worker.executor.children._idle == []
+    assert not told[0].process.is_alive()
 
 
 async def test_a_process_that_died_while_idle_is_not_the_next_jobs_fault(crew: Crew) -> None:

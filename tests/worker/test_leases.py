@@ -17,6 +17,8 @@ import pytest
 from taskforge import Context, TaskForge
 from taskforge.domain.changes import EditJob
 from taskforge.domain.errors import Conflict, LeaseLost
+from taskforge.domain.execution import Beat
+from taskforge.domain.ids import IdMint, fence_of
 from taskforge.domain.job import Claimed
 from taskforge.domain.outcome import Crashed
 from taskforge.domain.queue import QueueSettings
@@ -37,7 +39,7 @@ from taskforge.worker.processes.keeper_words import LOST, Charge, Word
 from taskforge.worker.processes.lease_keeper import LeaseKeeper
 from taskforge.worker.processes.process_id import this_process
 from taskforge.worker.registration import Registration
-from taskforge.worker.registry import Registry
+from taskforge.worker.registry import Handler, Registry
 from taskforge.worker.reporter import Reporter
 from tests.support.crew import Crew, until
 
@@ -277,6 +279,39 @@ async def test_what_ran_alone_is_stored_before_the_next_job_begins(
             await asyncio.sleep(0.005)
     await (await following.enqueue()).result(20)
     assert statuses == ["succeeded"]
+
+
+async def test_what_has_ended_is_stored_before_a_suspect_begins() -> None:
+    """It may kill its worker at once: what ended before would look unfinished."""
+    stored, began = asyncio.Event(), asyncio.Event()
+
+    class Storing(Gathered):
+        async def drained(self) -> None:
+            await stored.wait()
+
+    class Heard:
+        async def beat(self, _: Beat) -> bool:
+            return True
+
+    async def suspect() -> None:
+        began.set()
+
+    registry, channel = Registry(), Heard()
+    registry.add(Handler(suspect, job_type="suspect", queue="default"))
+    unheard: Any = channel
+    runs = executor.Executor(registry, unheard, Storing(), slots=2)
+    job = Claimed(
+        *(fence_of(IdMint()(), 3), "default", "suspect", b"{}", 3, 9, 2, 0, 60.0),
+        *(None, None, 0.0, QueueSettings()),
+    )
+    assert job.must_run_alone
+    runs.add([job])
+    await asyncio.sleep(0.05)
+    assert not began.is_set()
+    stored.set()
+    async with asyncio.timeout(10):
+        await began.wait()
+    await runs.close()
 
 
 @pytest.mark.parametrize(("crashes", "most_together"), [(1, 20), (2, 1)])

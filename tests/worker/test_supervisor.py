@@ -3,6 +3,7 @@
 import asyncio
 import re
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,13 +37,15 @@ async def test_a_process_that_starts_while_the_stop_comes_is_told_too(
     ids=["finished jobs", "was ready", "never ready"],
 )
 async def test_waits_grow_unless_jobs_were_finished(
-    words: list[str], waits: list[float], caplog: pytest.LogCaptureFixture
+    words: list[str], waits: list[float], caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
+    """And each process is told whether there was one before it that had its store."""
     caplog.set_level("INFO", "taskforge.supervisor")
     said = "".join(f"mine.tell(supervision.{word}); " for word in words)
     program = (
         "from taskforge.worker.processes import supervision; "
         "mine = supervision.take_supervision(); "
+        f"print(mine.was_ready, file=open({str(tmp_path / 'told')!r}, 'a')); "
         f"{said}raise SystemExit(3)"
     )
     supervisor = Supervisor([sys.executable, "-c", program], processes=1)
@@ -53,6 +56,8 @@ async def test_waits_grow_unless_jobs_were_finished(
         supervisor.stop()
         await running
     assert [float(wait) for wait in told] == waits
+    was_ready = (tmp_path / "told").read_text().split()[:3]
+    assert was_ready == ["False", *[str("READY" in words)] * 2]
 
 
 def test_a_crash_loop_waits_half_a_minute_and_at_most_five_seconds_once_it_has_worked() -> None:
