@@ -547,6 +547,10 @@ async def test_a_life_whose_lease_is_over_still_says_what_came_of_its_jobs(
     """The server was away for longer than the lease: whoever lived on has begun anew, and tells
     what it reached before."""
     jobs = [await enqueue(root) for _ in range(3)]
+    earlier = await started(worker)  # which had them before, and gave them back
+    given = (await call(worker, "claim", incarnation=earlier, limit=3))["jobs"]
+    back = [{"execution": one["execution"], "outcome": {"kind": "hand_back"}} for one in given]
+    assert await call(worker, "complete", incarnation=earlier, outcomes=back) == {"lost": []}
     before = (await call(worker, "register", 201, name="w", types=["send"], lease_seconds=0.5))[
         "incarnation"
     ]

@@ -7,11 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from taskforge.control.leader import Leader, Term
+from taskforge.control.leader import Leader, Term, steady_seconds
 from taskforge.control.membership import Membership, RollCall
 from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.node import NewNode, NodeRole
 from taskforge.domain.query import FIRST
+from taskforge.domain.term import TRUST
 from taskforge.services import running
 from taskforge.storage.records.cluster import ClusterRecords
 from tests.support.nodes import a_node
@@ -94,6 +95,53 @@ async def test_a_leader_that_is_cut_off_stops_before_another_begins(world: World
     last = max(moment for moment, owner in seen if owner == "one")
     start = min(moment for moment, owner in seen if owner == "two")
     assert last < start, f"both acted for {last - start:.3f} s"
+
+
+async def test_who_stops_resigns_when_nothing_of_it_acts_any_more(world: World) -> None:
+    """Another may begin the moment after."""
+    told: list[str] = []
+
+    class Told(ClusterRecords):
+        async def resign(self, node: Any, term: int) -> None:
+            told.append("resigned")
+            await super().resign(node, term)
+
+    class Slow(Acts):
+        async def run(self, term: Term) -> None:
+            try:
+                await super().run(term)
+            finally:
+                await asyncio.sleep(0.1)
+                told.append("ended")
+
+    acts = Slow("one", [])
+    leader = Leader(Told(world.engine), a_node("one"), [acts], lease_seconds=LEASE)
+    async with running([leader]), asyncio.timeout(20):
+        await acts.began.wait()
+    assert told == ["ended", "resigned"]
+
+
+async def test_a_renewal_that_is_slow_to_be_answered_lengthens_no_trust(world: World) -> None:
+    """The store may have taken it long before the answer came, and a candidate counts from then."""
+    seen: list[tuple[float, str]] = []
+    asked: list[float] = []
+
+    class Slow(ClusterRecords):
+        async def renew(self, node: Any, term: int) -> None:
+            before = steady_seconds()
+            await super().renew(node, term)
+            await asyncio.sleep(0.3 * LEASE)
+            asked.append(before)
+
+    first, acts, _ = candidate(Slow(world.engine), "one", seen)
+    async with asyncio.timeout(30), running([first]):
+        await acts.began.wait()
+        term = first.term
+        assert term is not None
+        was = term.until
+        while term.until == was:
+            await asyncio.sleep(0.005)
+        assert term.until - asked[0] <= TRUST * LEASE + 0.05
 
 
 async def test_a_worker_leads_where_no_server_is_and_hands_over_when_one_comes(

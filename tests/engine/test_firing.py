@@ -102,6 +102,25 @@ async def test_two_leaders_that_read_the_same_slot_fire_it_once(
     assert await world.probe.count("slots") == 1
 
 
+async def test_whoever_read_a_slot_that_others_have_left_behind_moves_nothing_back(
+    world: World, schedules: ScheduleRecords
+) -> None:
+    await schedules.create(1, new(), NOTE)
+    term = await lead(world.engine)
+    world.clock.advance(61)
+    now = await world.engine.now()
+    stale = [
+        scheduler_of(world.engine, schedules)._firing(one, now, set())
+        for one in await schedules.due(now, 10)
+    ]
+    for _ in range(2):
+        assert await run_once(world, schedules, term) == 1
+        world.clock.advance(60)
+    [before] = await schedules.schedules([1])
+    assert [one.stood for one in await world.engine.fire(stale, term.number)] == [False]
+    assert await schedules.schedules([1]) == [before]
+
+
 async def test_a_deposed_leader_writes_nothing(world: World, schedules: ScheduleRecords) -> None:
     await schedules.create(1, new(), NOTE)
     old = await lead(world.engine)
@@ -229,6 +248,24 @@ async def test_a_run_that_goes_on_meets_the_next(
         world.clock.advance(60.5)
         await run_once(world, schedules, term)
     assert [slot.outcome for slot in await schedules.slots(made)] == outcomes
+
+
+async def test_runs_of_each_project_meet_their_next(
+    world: World, schedules: ScheduleRecords
+) -> None:
+    other = await world.probe.add_project("other")
+    await world.queue("default", project=other)
+    made = [
+        await schedules.create(project, new(every_seconds=60.0, overlap=Overlap.SKIP), None)
+        for project in (1, other)
+    ]
+    term = await lead(world.engine)
+    for _ in range(2):
+        world.clock.advance(60.5)
+        await run_once(world, schedules, term)
+    for schedule in made:
+        outcomes = [slot.outcome for slot in await schedules.slots(schedule)]
+        assert outcomes == ["skipped", "fired"]
 
 
 async def test_events_tell_of_schedules_and_of_what_they_fire(

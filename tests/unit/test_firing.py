@@ -58,6 +58,13 @@ def test_a_slot_on_time_fires_and_the_next_one_is_due() -> None:
     assert made.next_at == made.due_at == after(seconds=60)
 
 
+def test_a_slot_that_its_own_jitter_held_up_was_not_missed() -> None:
+    made = schedule(every_seconds=3_600.0, jitter_seconds=1_800.0, catch_up=CatchUp.SKIP)
+    due = due_time(made.id, made.timing, START)
+    assert due > after(seconds=MISSED_SECONDS), "the draw of this schedule is a short one"
+    assert plan(made, due, runs=False).fires == [START]
+
+
 def test_slots_that_a_change_of_leaders_held_up_all_fire_whatever_the_policy() -> None:
     for policy in CatchUp:
         made = plan(schedule(every_seconds=1.0, catch_up=policy), after(seconds=20), runs=False)

@@ -157,3 +157,5 @@ def test_a_beat_begins_the_wait_anew() -> None:
     first = watch(None, Reign(3, 7, NODES[0], 8.0), 1.0)
     assert watch(first, Reign(3, 7, NODES[0], 8.0), 5.0).since == 1.0
     assert watch(first, Reign(3, 8, NODES[0], 8.0), 5.0).since == 5.0
+    assert wish(first, 8.9, handicapped=False) is Wish.WAIT, "a whole lease, not what is trusted"
+    assert wish(first, 9.0, handicapped=False) is Wish.TAKE

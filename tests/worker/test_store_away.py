@@ -4,6 +4,8 @@ import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -11,7 +13,12 @@ from taskforge import StoreUnavailable, TaskForge
 from taskforge.domain.claim import Claim
 from taskforge.domain.errors import StoreFault
 from taskforge.domain.job import Claimed
+from taskforge.testing.inline import Gathered
 from taskforge.testing.postgres import LocalServer
+from taskforge.worker.executor import Executor
+from taskforge.worker.fetcher import Fetcher
+from taskforge.worker.registry import Registry
+from taskforge.worker.waiting_fetcher import WaitingFetcher
 from tests.support.crew import Crew, until
 
 
@@ -95,3 +102,47 @@ async def test_a_claim_that_the_store_refuses_ends_no_worker(
     assert refused.is_set()
     assert (job.status, job.attempt_count) == ("succeeded", 1)
     assert worker.executor.done == 1
+
+
+@pytest.mark.parametrize("kind", [Fetcher, WaitingFetcher])
+async def test_a_claim_that_was_refused_comes_again_no_sooner_than_it_was_asked_to(
+    kind: type[Fetcher], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that is about to stop says for how long; one that says nothing is asked again by
+    the worker's own rhythm."""
+    nobody: Any = None
+    waits = [7.0, 1.0]  # a second is what an error says that nobody has thought about
+    slept: list[float] = []
+    is_over = asyncio.Event()
+    sleep = asyncio.sleep
+
+    class Refusing:
+        side_by_side, wait_seconds = True, 30.0
+
+        def on_work(self, _: Callable[[], None]) -> Callable[[], None]:
+            return lambda: None
+
+        async def claim(self, *_: object) -> list[Claimed]:
+            raise StoreUnavailable("away", retry_after=waits[min(len(slept), 1)])
+
+        async def end_claim(self, *_: object) -> list[Claimed]:
+            return []
+
+    async def note(seconds: float) -> None:
+        if seconds > 0.01:
+            slept.append(seconds)
+            if len(slept) == len(waits):
+                is_over.set()
+        await sleep(0)
+
+    monkeypatch.setattr(asyncio, "sleep", note)
+    source: Any = Refusing()
+    executor = Executor(Registry(), nobody, Gathered(), slots=1)
+    fetcher = kind(source, executor, poll_seconds=0.001, may_claim=lambda: True)
+    running = asyncio.create_task(fetcher.run(UUID(int=1)))
+    async with asyncio.timeout(10):
+        await is_over.wait()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert slept[0] == 7.0
+    assert slept[1] < 1.0
