@@ -18,5 +18,5 @@ def test_alert_rules_from_the_shell(shell: Shell) -> None:
     assert "failure_rate" in shell.run("alerts", "kinds").stdout
     assert "is deleted" in shell.run("alerts", "delete", "deeper").stdout
     assert shell.json("alerts", "list") == {"alerts": []}
-    refused = shell.run("alerts", "edit", "deeper", "--threshold", "3", status=1)
+    refused = shell.run("alerts", "edit", "deeper", "--threshold", "3", status=2)
     assert "Traceback" not in refused.stderr

@@ -162,6 +162,19 @@ async def test_a_schedule_that_nobody_fires_and_services_that_are_late(
     assert [(await said(alerts, one)).is_firing for one in (missed, late)] == [True, True]
 
 
+async def test_a_circuit_that_opens_by_itself_is_told_of(
+    world: World, alerts: AlertRecords
+) -> None:
+    rule = await make(world, alerts, "circuit_open")
+    await world.queue("mail", circuit_breaker={"least_calls": 4})
+    await look(world)
+    assert ((await said(alerts, rule)).is_firing, (await said(alerts, rule)).value) == (False, 0.0)
+    await end_jobs(world, 0, 6, "mail")
+    await look(world)
+    assert "1 circuits are open (work)" in ((await said(alerts, rule)).detail or "")
+    assert (await said(alerts, rule)).is_firing
+
+
 async def test_it_is_told_again_while_it_fires_and_to_nobody_while_it_is_silenced(
     world: World, alerts: AlertRecords, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -19,6 +19,7 @@ const KINDS: Record<string, string> = {
   oldest_pending: "seconds that a job has waited",
   workers_down: "seconds since a worker was heard of",
   schedule_missed: "seconds by which a schedule is late",
+  circuit_open: "circuits that hand nothing out",
   upkeep_late: "services of the platform that are late",
 };
 const OF_QUEUES = ["failed_jobs", "failure_rate", "queue_size", "oldest_pending"];

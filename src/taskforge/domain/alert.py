@@ -27,6 +27,7 @@ class AlertKind(StrEnum):
     OLDEST_PENDING = "oldest_pending"
     WORKERS_DOWN = "workers_down"
     SCHEDULE_MISSED = "schedule_missed"
+    CIRCUIT_OPEN = "circuit_open"
     UPKEEP_LATE = "upkeep_late"
 
 
@@ -61,6 +62,7 @@ KINDS: dict[AlertKind, KindOfAlert] = {
     AlertKind.SCHEDULE_MISSED: KindOfAlert(
         60, "s is a schedule behind its time", most=MOST_SECONDS
     ),
+    AlertKind.CIRCUIT_OPEN: KindOfAlert(1, "circuits are open"),
     AlertKind.UPKEEP_LATE: KindOfAlert(1, "services of the platform are late"),
 }
 

@@ -154,6 +154,9 @@ class ProjectFigures:
                 return await self._measure_silence()
             case AlertKind.SCHEDULE_MISSED:
                 return await self._measure_schedules()
+            case AlertKind.CIRCUIT_OPEN:
+                found = await self._alerts.open_circuits(self._project)
+                return AlertFigure(float(found.count), found.name or "")
             case AlertKind.UPKEEP_LATE:
                 return AlertFigure(float(len(self._late)))
 

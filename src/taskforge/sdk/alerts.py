@@ -19,8 +19,8 @@ class AppAlerts:
 
     async def create(self, name: str, kind: str, **options: Any) -> AlertRule:
         """`kind`: failed_jobs, failure_rate, queue_size, oldest_pending, workers_down,
-        schedule_missed or upkeep_late. `options`: queue, threshold, window_seconds, repeat_seconds,
-        is_paused."""
+        schedule_missed, circuit_open or upkeep_late. `options`: queue, threshold, window_seconds,
+        repeat_seconds, is_paused."""
         engine = await self._app.engine()
         new = NewAlertRule(name=name, kind=kind, **options)
         return await operations.create_rule(engine, alerts_of(engine), engine.home, new)

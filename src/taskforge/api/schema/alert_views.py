@@ -14,8 +14,8 @@ _UNSET = msgspec.UNSET
 class NewAlertRuleBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     name: str
     kind: str
-    """failed_jobs, failure_rate, queue_size, oldest_pending, workers_down, schedule_missed or
-    upkeep_late"""
+    """failed_jobs, failure_rate, queue_size, oldest_pending, workers_down, schedule_missed,
+    circuit_open or upkeep_late"""
     queue: str | None = None
     """A queue's name or id; null: every queue of the project"""
     threshold: float | None = None

@@ -47,6 +47,11 @@ class OverdueSchedule(msgspec.Struct, frozen=True):
     due_at: datetime
 
 
+class OpenCircuits(msgspec.Struct, frozen=True):
+    count: int
+    name: str | None
+
+
 class SilentWorker(msgspec.Struct, frozen=True):
     name: str
     heartbeat_at: datetime
@@ -236,6 +241,10 @@ class AlertRecords:
         """The worker that was not heard of for longest, since this time."""
         found = await self._records.look(SilentWorker, "longest_silence", project, since)
         return found[0] if found else None
+
+    async def open_circuits(self, project: int) -> OpenCircuits:
+        [found] = await self._records.look(OpenCircuits, "open_circuits", project)
+        return found
 
     async def prune_history(self, term: int, before: datetime, limit: int) -> int:
         steps = [held(term), Step("remove_old_alert_history", (before, limit))]
