@@ -78,6 +78,12 @@ app.command(
     sort_key=6,
 )
 app.command(
+    "taskforge.cli.commands.assignments:app",
+    name="assignments",
+    help="See and change which workers serve which queues.",
+    sort_key=6,
+)
+app.command(
     "taskforge.cli.commands.circuits:app",
     name="circuits",
     help="List, open and close circuits, and set what opens them.",

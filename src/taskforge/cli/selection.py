@@ -8,10 +8,10 @@ import msgspec
 from cyclopts import Parameter
 
 from taskforge.cli.moments import ago
-from taskforge.cli.store import find_queue
 from taskforge.domain.errors import Invalid, nearest
 from taskforge.domain.job import JobStatus
 from taskforge.domain.query import JobFilter
+from taskforge.operations.naming import find_queue
 from taskforge.ports.engine import AnyEngine
 
 

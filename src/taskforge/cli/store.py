@@ -15,10 +15,8 @@ from cyclopts import Parameter
 
 from taskforge.cli.failure import CommandError
 from taskforge.cli.ui.terminal import patience
-from taskforge.domain.errors import Invalid, NotFound, StoreUnavailable, nearest
+from taskforge.domain.errors import Invalid, StoreUnavailable, nearest
 from taskforge.domain.ids import is_job_id
-from taskforge.domain.queue import Queue
-from taskforge.domain.worker import Worker
 from taskforge.ports.engine import AnyEngine
 from taskforge.settings import Settings
 from taskforge.wiring import make_engine, sqlite_path
@@ -164,24 +162,6 @@ def masked(url: str) -> str:
     if not place and not parts.scheme.startswith("postgres"):
         return url  # urlunsplit would drop the empty place of sqlite:///file.db
     return urlunsplit(parts._replace(netloc=place, query=query))
-
-
-async def find_queue(engine: AnyEngine, name: str) -> Queue:
-    """By name or id; a name wins, should one look like an id."""
-    queues = await engine.queues([engine.home])
-    for queue in sorted(queues, key=lambda queue: queue.name != name):
-        if name in (queue.name, str(queue.id)):
-            return queue
-    raise NotFound("queue", name, nearest=nearest(name, (queue.name for queue in queues)))
-
-
-async def find_worker(engine: AnyEngine, name: str) -> Worker:
-    """By name, id or incarnation."""
-    workers = await engine.workers([engine.home])
-    for worker in sorted(workers, key=lambda worker: worker.name != name):
-        if name in (worker.name, str(worker.id), str(worker.incarnation)):
-            return worker
-    raise NotFound("worker", name, nearest=nearest(name, (worker.name for worker in workers)))
 
 
 def job_id(text: str) -> UUID:

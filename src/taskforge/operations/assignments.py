@@ -58,7 +58,7 @@ async def find_assignment(engine: AnyEngine, queue: Queue, worker: UUID, name: s
 
 
 async def change_assignment(
-    engine: AnyEngine, project: int, change: AssignmentChange, note: Note
+    engine: AnyEngine, project: int, change: AssignmentChange, note: Note | None = None
 ) -> Assignment:
     return await engine.change_assignment(project, change, note=note)
 

@@ -23,19 +23,16 @@ from taskforge.node import make_node
 from taskforge.operations import jobs as operations
 from taskforge.ports.engine import AnyEngine
 from taskforge.ports.jobs import Transactional
-from taskforge.sdk.alerts import AppAlerts
-from taskforge.sdk.circuits import AppCircuits
 from taskforge.sdk.connections import Connections
 from taskforge.sdk.declarations import Declarations
+from taskforge.sdk.doors import Doors
 from taskforge.sdk.events import AppEvent, follow
 from taskforge.sdk.handles import JobHandle, id_of
 from taskforge.sdk.hidden_loop import HiddenLoop
 from taskforge.sdk.job_classes import ClassHandler, Job
 from taskforge.sdk.jobs import JobDecorator, JobFunction
 from taskforge.sdk.keeping import choose_options, keeper_maker
-from taskforge.sdk.metrics import AppMetrics
 from taskforge.sdk.options import EnqueueOptions, Options
-from taskforge.sdk.schedules import AppSchedules
 from taskforge.sdk.waiter import has_ended
 from taskforge.settings import Settings
 from taskforge.wiring import make_engine, with_absolute_path, work_source
@@ -46,7 +43,7 @@ from taskforge.worker.worker import LiveWorker
 T = TypeVar("T")
 
 
-class TaskForge(Declarations):
+class TaskForge(Declarations, Doors):
     """`forge = TaskForge("sqlite:///jobs.db")`: one object per application, made at import,
     connected when first used."""
 
@@ -92,26 +89,6 @@ class TaskForge(Declarations):
         handler = Handler(call, job_type=name, **{"queue": "default", **options})
         self._add(handler, aliases)
         return JobFunction(self, handler)
-
-    @property
-    def schedules(self) -> AppSchedules:
-        """Make, read, edit, pause, resume, run and delete schedules."""
-        return AppSchedules(self)
-
-    @property
-    def alerts(self) -> AppAlerts:
-        """Make, read, edit, silence and delete alert rules; what became of them."""
-        return AppAlerts(self)
-
-    @property
-    def metrics(self) -> AppMetrics:
-        """How executions went over a period."""
-        return AppMetrics(self)
-
-    @property
-    def circuits(self) -> AppCircuits:
-        """See, open and close circuits, and set the thresholds of dependencies."""
-        return AppCircuits(self)
 
     # --- Connecting ---
 

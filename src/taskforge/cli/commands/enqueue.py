@@ -10,12 +10,13 @@ from cyclopts import Parameter
 from taskforge.cli import shapes
 from taskforge.cli.failure import JOB_FAILED, CommandError
 from taskforge.cli.moments import instant, seconds
-from taskforge.cli.store import STORE, Store, find_queue, opened
+from taskforge.cli.store import STORE, Store, opened
 from taskforge.cli.ui.screen import console, error_console, styled
 from taskforge.cli.ui.terminal import emit, patience, status
 from taskforge.domain.errors import Invalid
 from taskforge.domain.job import Inserted, JobStatus, StoredJob, new_job
 from taskforge.operations import jobs as operations
+from taskforge.operations.naming import find_queue
 from taskforge.ports.engine import AnyEngine
 from taskforge.sdk.waiter import Waiter
 

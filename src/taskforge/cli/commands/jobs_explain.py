@@ -35,7 +35,7 @@ _QUIET = (
 _STEPS = {
     "paused": "taskforge queues resume {queue}",
     "waiting": "see what they run: taskforge jobs list --status processing",
-    "not_assigned": "assign a worker that is online to the queue, or take its assignments away",
+    "not_assigned": "assign one that is online: taskforge assignments add {queue} WORKER",
     "skipped": "start a worker whose handler takes it",
     "concurrency": "wait, or raise the queue's max_concurrent_jobs",
     "circuit_open": "mend what fails; what is closed by hand: taskforge circuits close",

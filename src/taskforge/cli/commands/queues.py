@@ -9,12 +9,13 @@ from rich.text import Text
 
 from taskforge.cli import shapes
 from taskforge.cli.selection import setting
-from taskforge.cli.store import STORE, Store, find_queue, opened
+from taskforge.cli.store import STORE, Store, opened
 from taskforge.cli.ui.screen import console, styled
 from taskforge.cli.ui.terminal import emit, status, table
 from taskforge.domain.durations import span
 from taskforge.domain.query import QueueStats
 from taskforge.domain.queue import CreateQueue, Queue, QueueSettings, UpdateQueue
+from taskforge.operations.naming import find_queue
 
 app = App(name="queues", help="List, create, pause, resume and measure queues.")
 _COUNTS = ("pending", "scheduled", "processing", "succeeded", "failed", "cancelled")

@@ -7,12 +7,13 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from taskforge.cli import moments, shapes
-from taskforge.cli.store import STORE, Store, find_worker, opened
+from taskforge.cli.store import STORE, Store, opened
 from taskforge.cli.ui.screen import console, styled
 from taskforge.cli.ui.terminal import emit, slots, status, table
 from taskforge.domain.durations import span
 from taskforge.domain.errors import Invalid
 from taskforge.domain.worker import UpdateWorker, Worker, WorkerStatus
+from taskforge.operations.naming import find_worker
 
 app = App(name="workers", help="List and drain workers.")
 
