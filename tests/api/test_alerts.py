@@ -30,6 +30,9 @@ async def test_a_rule_is_made_read_changed_and_deleted(
     assert listed["items"] == [made]
     behind = await root.get("/api/v1/alerts", params={"cursor": listed["next_cursor"]})
     assert behind.json() == {"items": [], "next_cursor": None}
+    for listing in ("alerts", "schedules", "circuits", "alerts/history"):
+        far = await root.get(f"/api/v1/{listing}", params={"cursor": "f_________8"})
+        assert (far.status_code, far.json()["errors"][0]["pointer"]) == (422, "cursor"), far.text
     path = f"/api/v1/alerts/{made['id']}"
     etag = (await root.get(path)).headers["etag"]
     changed = await root.patch(path, json={"queue": None}, headers={"if-match": etag})

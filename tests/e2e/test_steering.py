@@ -93,3 +93,15 @@ def test_an_alert_fires_on_the_page_and_is_silenced(page: Any, site: Site, watch
     for job in jobs:
         site.api.post(f"/jobs/{job}/cancel")
     site.api.post("/queues/held/resume")
+
+
+def test_an_open_circuit_is_named_on_the_overview_and_closed_there(page: Any, site: Site) -> None:
+    site.api.post("/dependencies", json={"name": "stripe"}).raise_for_status()
+    site.api.post("/circuits/open", json={"dependency": "stripe"}).raise_for_status()
+    site.enqueue("greet", "default", name="somebody")
+    at(page, site, "")
+    page.get_by_text("hands nothing out").wait_for()
+    page.get_by_role("button", name="Close it").click()
+    page.get_by_text("hands nothing out").wait_for(state="detached")
+    assert site.api.get("/circuits", params={"mode": "open"}).json()["items"] == []
+    site.api.delete("/dependencies/stripe").raise_for_status()

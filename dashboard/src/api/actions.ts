@@ -1,5 +1,5 @@
 /** What people do, each with what it makes stale. Errors are thrown for who asked to show them. */
-import { api, data, sendText, type Job, type Queue, type Worker } from "./client";
+import { api, data, sendText, type Circuit, type Job, type Queue, type Worker } from "./client";
 import { queryClient } from "./queries";
 
 const stale = (...keys: string[]): Promise<unknown> =>
@@ -23,6 +23,13 @@ export async function setDraining(worker: Pick<Worker, "id">, draining: boolean)
     : await data(api.POST("/api/v1/workers/{worker_id}/undrain", path));
   await stale("workers", "worker", "explain", "matrix", "serving");
   return made;
+}
+
+export async function closeCircuit(circuit: Circuit): Promise<void> {
+  const { queue_id, job_type, dependency } = circuit;
+  const body = dependency === null ? { queue: queue_id, job_type } : { dependency };
+  await data(api.POST("/api/v1/circuits/close", { params: { query: { project: circuit.project } }, body }));
+  await stale("circuits", "explain", "stats");
 }
 
 const jobsChanged = () => stale("job", "jobs", "stats", "explain", "executions");

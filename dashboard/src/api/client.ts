@@ -10,6 +10,7 @@ export type Worker = Schemas["WorkerView"];
 export type Execution = Schemas["ExecutionView"];
 export type LogLine = Schemas["LineView"];
 export type Schedule = Schemas["ScheduleView"];
+export type Circuit = Schemas["CircuitView"];
 export type AlertRule = Schemas["AlertRuleView"];
 export type WhoAmI = Schemas["WhoAmI"];
 export type Fault = Schemas["Fault"];

@@ -114,6 +114,16 @@ export const alertsQuery = (project: Project) =>
     queryFn: () => data(api.GET("/api/v1/alerts", { params: { query: { project, limit: 200 } } })).then((one) => one.items),
   });
 
+/** Those that hold something back: the open ones first. */
+export const heldCircuitsQuery = (project: Project) =>
+  queryOptions({
+    queryKey: ["circuits", project],
+    queryFn: async () => {
+      const read = (mode: "open" | "half_open") => data(api.GET("/api/v1/circuits", { params: { query: { project, mode, limit: 20 } } })).then((one) => one.items);
+      return [...(await read("open")), ...(await read("half_open"))];
+    },
+  });
+
 export const clusterQuery = queryOptions({ queryKey: ["cluster"], queryFn: () => data(api.GET("/api/v1/cluster")) });
 
 export const projectsQuery = queryOptions({

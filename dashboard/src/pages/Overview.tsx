@@ -1,10 +1,10 @@
 /** Is it well? If not: what is wrong, in order of harm, and which button mends it. */
 import { useQuery } from "@tanstack/react-query";
 import { useSearch } from "@tanstack/react-router";
-import { setDraining, setPaused } from "../api/actions";
-import { api, data, type Job, type QueueStats, type Worker } from "../api/client";
+import { closeCircuit, setDraining, setPaused } from "../api/actions";
+import { api, data, type Circuit, type Job, type QueueStats, type Worker } from "../api/client";
 import { useRhythm } from "../api/live";
-import { alertsQuery, queuesQuery, statsQuery, workersQuery, type Project } from "../api/queries";
+import { alertsQuery, heldCircuitsQuery, queuesQuery, statsQuery, workersQuery, type Project } from "../api/queries";
 import { useMay } from "../api/session";
 import { useNow } from "../lib/clock";
 import { count } from "../lib/format";
@@ -41,6 +41,7 @@ export function Overview() {
   const workers = useQuery({ ...workersQuery(project), enabled: may("worker:read"), refetchInterval: useRhythm(5_000) });
   const failures = useQuery({ ...recentFailures(project), enabled: may("job:read"), refetchInterval: useRhythm(10_000, 10_000) });
   const alerts = useQuery({ ...alertsQuery(project), refetchInterval: useRhythm(10_000, 10_000) });
+  const circuits = useQuery({ ...heldCircuitsQuery(project), refetchInterval: useRhythm(5_000, 10_000) });
   if (stats.error && stats.data === undefined) return <ErrorNotice error={stats.error} retry={() => void stats.refetch()} />;
   if (stats.data === undefined || queues.data === undefined) return <Loading />;
   const total = (name: "pending" | "scheduled" | "processing" | "failed" | "total") => stats.data.reduce((sum, one) => sum + one[name], 0);
@@ -52,7 +53,8 @@ export function Overview() {
     deadLetters: deadLetterQueues(queues.data),
   });
   const firing = firingOf(alerts.data);
-  const needs = causes.length + firing.length;
+  const held = circuits.data ?? [];
+  const needs = causes.length + firing.length + held.length;
   if (total("total") === 0) return <FirstRun workers={up} />;
   const busy = up.reduce((sum, one) => sum + one.active_jobs, 0);
   const slots = up.reduce((sum, one) => sum + one.max_concurrent_jobs, 0);
@@ -67,6 +69,7 @@ export function Overview() {
       ) : (
         <ul className="causes">
           {firing.slice(0, 5).map((rule) => <FiringAlert key={rule.id} rule={rule} />)}
+          {held.map((circuit) => <HeldCircuit key={`${circuit.queue_id} ${circuit.job_type} ${circuit.dependency}`} circuit={circuit} />)}
           {causes.map((cause) => <CauseLine key={cause.key} cause={cause} stats={stats.data} workers={workers.data ?? []} />)}
         </ul>
       )}
@@ -124,6 +127,22 @@ function CauseLine({ cause, stats, workers }: { cause: Cause; stats: QueueStats[
         )}
         <To page={cause.page} search={cause.search}>{cause.link} ›</To>
       </span>
+    </li>
+  );
+}
+
+function HeldCircuit({ circuit }: { circuit: Circuit }) {
+  const may = useMay();
+  const subject = circuit.dependency ?? circuit.job_type ?? "";
+  const place = circuit.dependency === null ? <>in <Name>{circuit.queue ?? ""}</Name></> : <>for {circuit.job_types.join(", ") || "no job type"}</>;
+  return (
+    <li>
+      <Shape status="warning" />
+      <span className="what">
+        Circuit <b><Name>{subject}</Name></b> {place} {circuit.mode === "open" ? "hands nothing out" : "lets a few probes through"}
+        <span className="faint">{circuit.is_forced ? ", by hand" : `, ${circuit.failed} of ${circuit.failed + circuit.succeeded} failed`}{circuit.since && <>, since <Time at={circuit.since} /></>}</span>
+      </span>
+      <span className="do">{may("queue:write") && <Action className="primary" act={() => closeCircuit(circuit)}>Close it</Action>}</span>
     </li>
   );
 }

@@ -97,7 +97,7 @@ async def list_alert_history(
         caller.platform.records.alerts,
         await caller.projects(project),
         rule_id,
-        before=position_of(cursor) or None,
+        before=position_of(cursor, 2**62) or None,
         limit=limit,
     )
     more = cursor_behind(found[-1].number) if len(found) == limit else None

@@ -1,16 +1,15 @@
 """Circuits: which job types and dependencies are held back because they failed too often; opened
 and closed by hand; what job types depend on."""
 
-import base64
-import binascii
 from typing import Annotated, Any
 
 import msgspec
 from litestar import delete, get, post
 from litestar.di import NamedDependency
-from litestar.params import FromQuery, JSONBody, PathParameter, QueryParameter
+from litestar.params import FromQuery, JSONBody, PathParameter
 
 from taskforge.api.entry.caller import Caller
+from taskforge.api.entry.cursors import Cursor, cursor_behind, position_of
 from taskforge.api.entry.problems import responses
 from taskforge.api.routes.queues import NewIn, ProjectName
 from taskforge.api.schema.views.circuits import CircuitView, circuit_view
@@ -18,12 +17,10 @@ from taskforge.domain import rules
 from taskforge.domain.access import Permission
 from taskforge.domain.breaker import Mode
 from taskforge.domain.circuit import CircuitName, check_circuit_name
-from taskforge.domain.errors import Invalid
 from taskforge.operations import circuits
 
 MOST_LISTED = 1_000
 MODES = tuple(Mode)
-Cursor = Annotated[str | None, QueryParameter(description="Where the page before ended")]
 DependencyName = Annotated[str, PathParameter(description="What job types depend on")]
 
 
@@ -64,11 +61,11 @@ async def list_circuits(
         caller.platform.records.circuits,
         await caller.projects(project),
         mode=wanted,
-        after=_position(cursor),
+        after=position_of(cursor),
         limit=limit,
     )
     names = await caller.project_names()
-    more = _cursor(found[-1].number) if len(found) == limit else None
+    more = cursor_behind(found[-1].number) if len(found) == limit else None
     return CircuitList([circuit_view(one, names) for one in found], more)
 
 
@@ -160,26 +157,6 @@ async def _move(
         caller.note(action),
     )
     return circuit_view(made, await caller.project_names(number))
-
-
-def _cursor(number: int) -> str:
-    return base64.urlsafe_b64encode(number.to_bytes(8)).decode().rstrip("=")
-
-
-def _position(cursor: str | None) -> int:
-    if cursor is None:
-        return 0
-    try:
-        raw = base64.urlsafe_b64decode(cursor + "==")
-    except (ValueError, binascii.Error):
-        raw = b""
-    if len(raw) != 8 or int.from_bytes(raw) >= 2**31:
-        raise Invalid(
-            "cursor",
-            "is not one that a listing returned",
-            "pass the cursor of the page before, unchanged",
-        )
-    return int.from_bytes(raw)
 
 
 HANDLERS = [list_circuits, open_circuit, close_circuit, set_dependency, delete_dependency]
