@@ -280,6 +280,40 @@ async def test_what_a_dead_worker_had_said_is_heard_before_its_processes_are_end
         assert child.poll() == -signal.SIGKILL
 
 
+async def test_whose_time_was_over_is_told_before_the_death_that_it_brought_about() -> None:
+    """The worker's last word, which no renewal has passed on."""
+    fence, told = UUID(int=7), list[Any]()
+
+    class Witness(Mourning):
+        async def renew(self, *arguments: Any) -> Renewed:
+            worker.kill()
+            if arguments[-1].blocking is not None:
+                told.append(("held", arguments[-1].blocking))
+            return Renewed(drain=False)
+
+        async def deregister(self, incarnation: UUID, *, died: bool) -> None:
+            told.append(("died", died))
+
+    class Endings(NoEndings):
+        async def time_out(self, *arguments: Any) -> None:
+            told.append(("timed out", *arguments[1:]))
+
+    with sleeping_process() as worker:
+        store: Any = Witness()
+        charge = Charge(Settings(), UUID(int=1), 60.0, 0.05, process_of(worker.pid))
+        async with asyncio.timeout(10), pipes_both_ways() as (to_keeper, _):
+            last = WorkerHealth(False, blocking=fence, overran_seconds=2.5)
+            keeping = asyncio.create_task(lease.keep(lambda: store, charge, Endings()))
+            await asyncio.to_thread(worker.wait)
+            os.write(to_keeper, msgspec.json.encode(last) + b"\n")
+            assert await keeping is True
+    assert told[-3:] == [
+        ("held", fence),
+        ("timed out", charge.incarnation, fence, 2.5),
+        ("died", True),
+    ]
+
+
 async def test_what_a_worker_says_of_itself_does_not_wait_for_the_next_renewal() -> None:
     """It cannot run its jobs just now: others are to have those that have not started, and to see
     why."""

@@ -299,6 +299,27 @@ async def test_what_the_loop_kept_from_starting_goes_back_though_no_keeper_hande
     await one.executor.close()
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_a_process_that_leaves_at_once_says_whose_time_was_over(
+    monkeypatch: pytest.MonkeyPatch, is_known: bool
+) -> None:
+    nobody: Any = None
+    one, told = LiveWorker(nobody, Registry(), WorkerOptions(supervised=True), nobody), list[Any]()
+    keeper: Any = SimpleNamespace(tell=told.append)
+    one.self_report.keeper = keeper
+    monkeypatch.setattr("taskforge.worker.worker.leave_at_once", told.append)
+    job = a_job(timeout=2.5)
+    held = Held(job if is_known else None, "")
+    assert one.watchdog._give_up is not None
+    one.watchdog._give_up(held)
+    [last, left] = told
+    assert left is held
+    assert (last.healthy, last.blocking, last.overran_seconds) == (
+        (False, job.claimed.fence, 2.5) if is_known else (False, None, 0.0)
+    )
+    await one.executor.close()
+
+
 async def test_a_job_that_begins_while_the_longest_is_looked_for_is_told_of_too() -> None:
     """Its time may be longer than what the keeper is about to be told: before it begins, the keeper
     is told anew."""
