@@ -12,7 +12,7 @@ from taskforge.control.membership import Membership, RollCall
 from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.node import NewNode, NodeRole
 from taskforge.domain.query import FIRST
-from taskforge.domain.term import TRUST
+from taskforge.domain.term import TRUST, Deposed
 from taskforge.services import running
 from taskforge.storage.records.cluster import ClusterRecords
 from tests.support.nodes import a_node
@@ -119,6 +119,36 @@ async def test_who_stops_resigns_when_nothing_of_it_acts_any_more(world: World) 
     async with running([leader]), asyncio.timeout(20):
         await acts.began.wait()
     assert told == ["ended", "resigned"]
+
+
+async def test_a_leader_that_hears_of_another_stops_at_once(world: World) -> None:
+    """It does not go on for as long as it trusted its lease."""
+    refused: list[bool] = []
+    ended = asyncio.Event()
+
+    class Refused(ClusterRecords):
+        async def renew(self, node: Any, term: int) -> None:
+            try:
+                await super().renew(node, term)
+            except Deposed:
+                refused.append(True)
+                raise
+
+    class Ends(Acts):
+        async def run(self, term: Term) -> None:
+            try:
+                await super().run(term)
+            finally:
+                ended.set()
+
+    cluster, acts = Refused(world.engine), Ends("one", [])
+    leader = Leader(cluster, a_node("one"), [acts], lease_seconds=LEASE)
+    async with running([leader]), asyncio.timeout(20):
+        await acts.began.wait()
+        reign = (await cluster.look(a_node("two"))).reign
+        assert await cluster.take(a_node("two"), reign, 60.0) == 2
+        await ended.wait()
+    assert refused == [True]
 
 
 async def test_a_renewal_that_is_slow_to_be_answered_lengthens_no_trust(world: World) -> None:

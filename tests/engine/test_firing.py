@@ -250,6 +250,19 @@ async def test_a_run_that_goes_on_meets_the_next(
     assert [slot.outcome for slot in await schedules.slots(made)] == outcomes
 
 
+async def test_a_run_by_hand_takes_no_slot_of_the_schedules_own(
+    world: World, schedules: ScheduleRecords
+) -> None:
+    """At the very moment at which one is due."""
+    made = await schedules.create(1, new(cron="* * * * *"), None)
+    assert made.next_at is not None
+    world.clock.advance((made.next_at - await world.engine.now()).total_seconds())
+    await schedules.run((await schedules.find([1], made.id))[0], None)
+    await run_once(world, schedules, await lead(world.engine))
+    assert [slot.manual for slot in await schedules.slots(made)] == [True, False]
+    assert await world.probe.count("jobs") == 2
+
+
 async def test_runs_of_each_project_meet_their_next(
     world: World, schedules: ScheduleRecords
 ) -> None:

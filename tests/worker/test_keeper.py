@@ -20,7 +20,7 @@ from taskforge.domain.access import Throttled
 from taskforge.domain.errors import LeaseLost, StoreFault, StoreUnavailable, StoreUnsuitable
 from taskforge.domain.worker import Renewed, Sample
 from taskforge.settings import Settings
-from taskforge.worker.processes import lease
+from taskforge.worker.processes import lease, lease_keeper
 from taskforge.worker.processes.keeper_words import (
     RETRY_SECONDS,
     WORD_BYTES,
@@ -278,6 +278,20 @@ async def test_what_a_dead_worker_had_said_is_heard_before_its_processes_are_end
             assert await lease.keep(lambda: store, charge, NO_ENDINGS) is True
         assert store.told == [(charge.incarnation, True)]
         assert child.poll() == -signal.SIGKILL
+
+
+async def test_a_keeper_that_stood_still_for_a_moment_now_and_then_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only one that stood still at three looks in a row is taken for frozen."""
+    looks = [True, True, False] * 3 + [True, True, True]
+    left, killed = iter(looks), list[int]()
+    monkeypatch.setattr(lease_keeper, "is_stopped", lambda _: next(left))
+    charge = Charge(Settings(), UUID(int=1), 0.01, 0.05, this_process())
+    process: Any = SimpleNamespace(pid=1, kill=lambda: killed.append(len(list(left))))
+    async with asyncio.timeout(10):
+        await LeaseKeeper([], charge, lambda _: None)._kill_once_frozen(process)
+    assert killed == [0], "after the last look, and none before it"
 
 
 async def test_whose_time_was_over_is_told_before_the_death_that_it_brought_about() -> None:

@@ -13,6 +13,7 @@ from taskforge import StoreUnavailable, TaskForge
 from taskforge.domain.claim import Claim
 from taskforge.domain.errors import StoreFault
 from taskforge.domain.job import Claimed
+from taskforge.operations.work.completion import StoreSource
 from taskforge.testing.inline import Gathered
 from taskforge.testing.postgres import LocalServer
 from taskforge.worker.executor import Executor
@@ -146,3 +147,32 @@ async def test_a_claim_that_was_refused_comes_again_no_sooner_than_it_was_asked_
     await asyncio.gather(running, return_exceptions=True)
     assert slept[0] == 7.0
     assert slept[1] < 1.0
+
+
+async def test_jobs_are_claimed_again_once_the_store_has_taken_what_gathered(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker with twice as many outcomes as slots in its hands claims nothing more; nothing else
+    wakes it then."""
+    forge, takes, done = TaskForge(sqlite_url), asyncio.Event(), list[int]()
+    complete = StoreSource.complete
+
+    async def take_later(source: StoreSource, completions: Any) -> list[UUID]:
+        await takes.wait()
+        return await complete(source, completions)
+
+    monkeypatch.setattr(StoreSource, "complete", take_later)
+
+    @forge.job()
+    async def quick(number: int) -> None:
+        done.append(number)
+
+    async with Crew(forge) as crew:
+        worker = await crew.start(slots=1, upkeep=False)
+        await quick.enqueue_many([(number,) for number in range(5)])
+        await until(lambda: worker.finisher.unsent >= 2)
+        await asyncio.sleep(0.2)
+        held = len(done)
+        assert held < 5
+        takes.set()
+        await until(lambda: len(done) == 5)
