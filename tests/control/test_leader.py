@@ -121,6 +121,16 @@ async def test_who_stops_resigns_when_nothing_of_it_acts_any_more(world: World) 
     assert told == ["ended", "resigned"]
 
 
+async def test_a_process_that_ends_in_order_is_no_node_any_more(world: World) -> None:
+    cluster, node = ClusterRecords(world.engine), a_node("one")
+    membership = Membership(cluster, node)
+    async with running([membership]), asyncio.timeout(20):
+        while membership.health()[0].seconds_ago is None:
+            await asyncio.sleep(0.01)
+        assert len(await cluster.nodes()) == 1
+    assert await cluster.nodes() == []
+
+
 async def test_a_leader_that_hears_of_another_stops_at_once(world: World) -> None:
     """It does not go on for as long as it trusted its lease."""
     refused: list[bool] = []

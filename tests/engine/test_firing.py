@@ -16,6 +16,7 @@ from taskforge.control.scheduler import Scheduler
 from taskforge.domain.audit import Note
 from taskforge.domain.errors import Conflict, Invalid, Stale
 from taskforge.domain.job import JobStatus
+from taskforge.domain.query import FIRST
 from taskforge.domain.schedule import (
     CatchUp,
     NewSchedule,
@@ -213,6 +214,9 @@ async def test_a_queue_that_does_not_take_the_job_is_told_of(
     [slot] = await schedules.slots(made)
     assert (slot.outcome, slot.job) == (SlotOutcome.REFUSED, None)
     assert "paused" in (slot.detail or "")
+    events = (await world.engine.events(FIRST, 100)).items
+    told = [(event.topic, event.jobs) for event in events if event.topic.startswith("schedule.")]
+    assert told == [("schedule.created", ()), ("schedule.refused", ())]
     [after] = await schedules.find([1], made.id)
     assert after.next_at is not None
 
