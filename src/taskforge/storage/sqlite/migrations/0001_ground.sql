@@ -104,8 +104,10 @@ create table gate_deltas (
 ) strict;
 create index gate_deltas_queue on gate_deltas (queue);
 
+-- Jobs and what finished have rowids: without, a search compares whole rows, and reads every payload or result that it comes by
+-- (a job's whole life beside 16 others of 2 MiB: 4.4 ms against 0.8).
 create table jobs (
-    id blob primary key,
+    id blob not null primary key,
     project integer not null,
     queue integer not null,
     job_type text not null,
@@ -125,7 +127,7 @@ create table jobs (
     buried_reason text, -- why it became a dead letter, and the error it did so with
     buried_error text,
     payload text -- null: erased
-) strict, without rowid;
+) strict;
 create index jobs_queue on jobs (queue, id);
 
 -- The places. A job is in exactly one of ready, waiting, running, finished. A fence is the job's id with an epoch in its last 24 bits;
@@ -228,7 +230,7 @@ create table finished (
     result text,
     error text,
     primary key (queue, job)
-) strict, without rowid;
+) strict;
 create index finished_unlucky on finished (queue, status, job) where status <> 3;
 
 create table executions (
