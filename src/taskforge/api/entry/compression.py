@@ -61,7 +61,6 @@ class Compression(ASGIMiddleware):
 
         await next_app(scope, receive, send_compressed)
 
-
     async def _compress(self, body: bytes) -> bytes:
         if len(body) < IN_THREAD_BYTES:
             return gzip.compress(body, LEVEL, mtime=0)

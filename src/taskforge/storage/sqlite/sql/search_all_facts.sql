@@ -4,5 +4,5 @@
 -- as JSON lists, or null
 select j.id, j.project in (select value from json_each(?1)) and (?5 is null or j.job_type in (select value from json_each(?5))) and (?6 is null or j.priority in (select value from json_each(?6)))
     and (?7 is null or j.queue in (select value from json_each(?7)))
-from jobs j not indexed where j.id >= ?4 and j.id < ?2
+from jobs j indexed by sqlite_autoindex_jobs_1 where j.id >= ?4 and j.id < ?2
 order by j.id desc limit ?3
