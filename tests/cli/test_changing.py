@@ -252,7 +252,8 @@ def test_dead_letters_are_shown_with_their_error_and_redriven(tmp_path: Path) ->
     shown = own.run("jobs", "show", jobs["frail"]).stdout
     assert "pending no attempts left after 3" in shown
     assert "ValueError: boom" in shown
-    assert "redriven, it goes back there" in own.run("jobs", "explain", jobs["frail"]).stdout
+    explained = own.json("jobs", "explain", jobs["frail"])["reasons"]
+    assert "`taskforge jobs redrive`" in explained[0]["text"]
     assert "never dead-lettered" in own.run("jobs", "redrive", jobs["other"], status=2).stderr
     assert own.json("jobs", "redrive", "--queue", "dead", "--yes") == {
         "changed": 1,

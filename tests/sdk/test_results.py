@@ -153,10 +153,10 @@ async def test_results_that_are_there_cost_little(
     await forge.results(handles, timeout=120)
     await crew_on_each.stop(worker)
 
-    async def all_at_once() -> float:
-        started = time.perf_counter()
+    async def all_at_once() -> tuple[float, float]:
+        started, used = time.perf_counter(), time.process_time()
         assert await forge.results(handles) == [2 * number for number in range(RESULTS)]
-        return time.perf_counter() - started
+        return time.perf_counter() - started, time.process_time() - used
 
     async def timed(call: Callable[[JobHandle[Any]], Awaitable[Any]]) -> float:
         started = time.perf_counter()
@@ -164,7 +164,7 @@ async def test_results_that_are_there_cost_little(
             await call(handle)
         return (time.perf_counter() - started) / 200
 
-    seconds = min([await all_at_once() for _ in range(3)])
+    seconds, used = map(min, zip(*[await all_at_once() for _ in range(3)], strict=True))
     pairs = [
         (await timed(lambda handle: handle.result(5)), await timed(lambda one: forge.get(one.id)))
         for _ in range(5)
@@ -172,9 +172,10 @@ async def test_results_that_are_there_cost_little(
     ratio = sorted(result / look for result, look in pairs)[2]
     source = forge.settings.url.partition(":")[0]
     figure(
-        f"results, {source}: {RESULTS:,} in one call {seconds:.2f} s; one by one "
+        f"results, {source}: {RESULTS:,} in one call {seconds:.2f} s ({used:.2f} s of "
+        f"processor); one by one "
         f"{pairs[2][0] * 1e3:.2f} ms each, {ratio:.2f} x a forge.get"
     )
-    # through a server 0.7 s of two processors, which this test has not for itself
-    assert seconds < (2.0 if source == "http" else 1.0)
+    # by the processor, which this test has not for itself; through a server two processes share it
+    assert used < (2.0 if source == "http" else 1.0)
     assert ratio <= 1.5

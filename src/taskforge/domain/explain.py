@@ -146,10 +146,10 @@ def _pending(
     codes = {reason.code for reason in found}
     if job.origin_queue is not None and codes & reasons.NOBODY:
         text = (
-            f"it is a dead letter of queue {job.origin_queue!r}: redriven, it goes back there "
-            f"with a fresh budget"
+            f"it is a dead letter of queue {job.origin_queue!r}: redriven (`taskforge jobs "
+            f"redrive`), it goes back there with a fresh budget"
         )
-        found.append(Reason("dead_letter", text))
+        found.insert(0, Reason("dead_letter", text))
     expected = None
     if not found:
         found = [_next(standing)]
