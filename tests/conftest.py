@@ -11,6 +11,16 @@ from hypothesis import HealthCheck, settings
 from taskforge.testing.postgres import LocalServer, make_directory
 
 TURNS = 3
+ON_BOTH_STORES = {
+    "test_audit",
+    "test_bad_tokens",
+    "test_canaries",
+    "test_in_doubt",
+    "test_isolation",
+    "test_job_fields",
+    "test_permissions",
+    "test_quotas",
+}
 # How long an example takes says how busy the machine is.
 settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -108,10 +118,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for row, name in enumerate(sorted(forms))
         for column, item in enumerate(sorted(forms[name], key=lambda item: item.nodeid))
         if (row + column + turn) % TURNS
-    }
+    } | _of_the_other_store(items, turn)
     if later:
         config.hook.pytest_deselected(items=list(later))
         items[:] = [item for item in items if item not in later]
+
+
+def _of_the_other_store(items: list[pytest.Item], turn: int) -> set[pytest.Item]:
+    """The REST API is the same before both stores, which have tests of their own: each of its tests
+    runs before one of them, by turns, but for those that keep strangers out."""
+    pairs: dict[str, dict[str, pytest.Item]] = {}
+    for item in items:
+        file = Path(item.nodeid.partition("::")[0])
+        if file.parent.name == "api" and file.stem not in ON_BOTH_STORES:
+            for store in ("sqlite", "postgres"):
+                name = item.nodeid.replace(f"[{store}", "[*")
+                if name != item.nodeid and item.get_closest_marker("rotates") is None:
+                    pairs.setdefault(name, {})[store] = item
+    return {
+        forms[("sqlite", "postgres")[(row + turn) % 2]]
+        for row, (_, forms) in enumerate(sorted(pairs.items()))
+        if len(forms) == 2
+    }
 
 
 def _commits() -> int | None:

@@ -16,8 +16,7 @@ class Mode(enum.StrEnum):
 
 
 class Breaker(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Opens when, within the window, at least `least_calls` ended and `failure_share` of them or
-    more failed."""
+    """Opens when enough calls ended within the window and too large a share of them failed."""
 
     # The share of calls that must fail
     failure_share: float = 0.5
