@@ -108,9 +108,6 @@ def cluster_services(
     def tell() -> bytes:
         return msgspec.json.encode([health for one in told for health in one.health()])
 
-    def late() -> list[str]:
-        return [health.name for one in told for health in one.health() if health.is_late]
-
     while_leading: list[LeaderService] = [
         Scheduler(engine, schedules, SlotAdmission.of_engine(engine)),
         PartitionKeeper(engine, settings.retention_days),
@@ -118,7 +115,7 @@ def cluster_services(
         RollCall(cluster, settings.leader_seconds),
         Sampler(engine),
         ByteCounter(StoredByteRecords(engine)),
-        Alerter(engine, late),
+        Alerter(engine, lambda: list(late_services(told))),
     ]
     leader = Leader(cluster, node, while_leading, lease_seconds=settings.leader_seconds)
     told.append(leader)
@@ -134,6 +131,11 @@ def server_services(platform: "Platform") -> list[Service]:
     ]
 
 
+def late_services(services: Iterable[Service]) -> dict[str, str | None]:
+    """Those that should have run by now, with what they met last."""
+    return {one.name: one.error for service in services for one in service.health() if one.is_late}
+
+
 class LateWatch:
     """Warns of services that are late, once, and tells when they are not any more."""
 
@@ -142,18 +144,10 @@ class LateWatch:
         self._told: set[str] = set()
 
     def names(self) -> list[str]:
-        return list(self._late())
-
-    def _late(self) -> dict[str, str | None]:
-        return {
-            one.name: one.error
-            for service in self._services
-            for one in service.health()
-            if one.is_late
-        }
+        return list(late_services(self._services))
 
     async def look(self) -> None:
-        errors = self._late()
+        errors = late_services(self._services)
         late = set(errors)
         for name in sorted(late - self._told):
             why = "is late" if errors[name] is None else f"is late: {errors[name]}"

@@ -6,7 +6,9 @@ from typing import Any
 import httpx
 import pytest
 
+from taskforge import TaskForge
 from taskforge.control.alerter import Alerter
+from taskforge.operations.access.first_start import make_key
 from tests.api.conftest import Api
 
 BODY = {"name": "deep", "kind": "queue_size", "queue": "mail", "threshold": 2}
@@ -48,6 +50,18 @@ async def test_a_rule_is_made_read_changed_and_deleted(
     assert (await root.get(path)).status_code == 404
 
 
+async def test_rules_and_dependencies_go_with_a_project_that_was_never_used(
+    root: httpx.AsyncClient,
+) -> None:
+    assert (await root.post("/api/v1/projects", json={"name": "idle"})).status_code == 201
+    asked = {"params": {"project": "idle"}}
+    rule = await root.post("/api/v1/alerts", json={"name": "a", "kind": "failed_jobs"}, **asked)
+    made = await root.post("/api/v1/dependencies", json={"name": "stripe"}, **asked)
+    assert (rule.status_code, made.status_code) == (201, 200)
+    assert (await root.delete("/api/v1/projects/idle")).status_code == 204
+    assert (await root.get(f"/api/v1/alerts/{rule.json()['id']}")).status_code == 404
+
+
 @pytest.mark.parametrize(
     ("body", "pointer"),
     [
@@ -74,10 +88,16 @@ async def test_what_fires_is_seen_by_everyone_who_asks(
 ) -> None:
     jobs = [{"queue": "mail", "job_type": "letter", "payload": {}}] * 2
     assert (await root.post("/api/v1/jobs/bulk", json=jobs)).status_code in (200, 201)
+    other = {"name": "any", "kind": "queue_size", "threshold": 1}
+    assert (await root.post("/api/v1/alerts", json=other)).status_code == 201
     await Alerter(api.engine, list).look(0)
     fires = (await root.get("/api/v1/alerts/deep")).json()
     assert (fires["is_firing"], fires["value"]) == (True, 2.0)
     history = (await root.get("/api/v1/alerts/history", params={"rule_id": made["id"]})).json()
     assert [(one["name"], one["news"]) for one in history["items"]] == [("deep", "fired")]
-    events = (await root.get("/api/v1/alerts/history?limit=1")).json()
-    assert events["next_cursor"] is not None
+    page = (await root.get("/api/v1/alerts/history?limit=1")).json()
+    behind = await root.get("/api/v1/alerts/history", params={"cursor": page["next_cursor"]})
+    assert {one["name"] for one in (*page["items"], *behind.json()["items"])} == {"deep", "any"}
+    async with TaskForge(api.address, token=await make_key(api.platform, "reader")) as forge:
+        assert [one.name for one in await forge.alerts.history("deep")] == ["deep"]
+        assert [len(await forge.alerts.history(limit=most)) for most in (1, 2, 9)] == [1, 2, 2]

@@ -216,12 +216,45 @@ async def test_an_edit_meanwhile_goes_before_what_was_judged(
     alerter = Alerter(world.engine, list)
     read = await alerts.due(world.clock.now(), 10)
     await alerts.update(rule, AlertRuleEdit(threshold=5), NOTE)
-    await alerter._judge(0, rule.project, read, world.clock.now())
+    await alerter.judge(0, rule.project, read, world.clock.now())
     assert (await news(world, alerts), (await said(alerts, rule)).is_firing) == ([], False)
     with pytest.raises(Stale):
         await alerts.update(rule, AlertRuleEdit(threshold=6), NOTE)
     with pytest.raises(Deposed):
         await Alerter(world.engine, list).look(7)
+
+
+class Faulty:
+    """A store whose counts of one project cannot be read."""
+
+    def __init__(self, engine: Any, project: int) -> None:
+        self._engine, self._project = engine, project
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    async def stats(self, projects: Sequence[int]) -> Any:
+        if self._project in projects:
+            raise ArithmeticError("no such number")
+        return await self._engine.stats(projects)
+
+
+async def test_a_rule_that_cannot_be_looked_at_holds_up_no_other(
+    world: World, alerts: AlertRecords, caplog: pytest.LogCaptureFixture
+) -> None:
+    deep = await make(world, alerts, "queue_size", threshold=1)
+    await world.enqueue_many(1)
+    await look(world)
+    missed = await make(world, alerts, "workers_down")
+    world.clock.advance(CHECK_SECONDS)
+    faulty: Any = Faulty(world.engine, deep.project)
+    assert await Alerter(faulty, list).look(0) == 2
+    kept = await said(alerts, deep)
+    assert (kept.is_firing, kept.value) == (True, 1.0)
+    assert "no such number" in (kept.detail or "")
+    assert (await said(alerts, missed)).checked_at == world.clock.now()
+    assert await Alerter(faulty, list).look(0) == 0  # it waits for its turn, too
+    assert "cannot be looked at" in caplog.text
 
 
 async def test_a_paused_rule_says_nothing_and_begins_anew(

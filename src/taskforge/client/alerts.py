@@ -101,27 +101,23 @@ class RemoteAlerts:
             return []
 
     async def history(
-        self,
-        projects: Sequence[int],
-        rule: UUID | None = None,
-        *,
-        before: int | None = None,
-        limit: int = 50,
+        self, projects: Sequence[int], rule: UUID | None = None, *, limit: int = 50
     ) -> list[AlertEntry]:
         """Numbers are places in this list, from its end."""
         found: list[_Entry] = []
         cursor: str | None = None
         while len(found) < limit:
+            most = min(PAGE, limit - len(found))
             page = await self._send(
-                get("/alerts/history", _read_history, limit=PAGE, cursor=cursor)
+                get("/alerts/history", _read_history, rule_id=rule, limit=most, cursor=cursor)
             )
-            found += [one for one in page.items if rule is None or one.rule == rule]
+            found += page.items
             cursor = page.next_cursor
             if cursor is None:
                 break
         return [
-            AlertEntry(number=limit - place, **msgspec.structs.asdict(one))
-            for place, one in enumerate(found[:limit])
+            AlertEntry(number=len(found) - place, **msgspec.structs.asdict(one))
+            for place, one in enumerate(found)
         ]
 
     async def create(self, project: int, new: NewAlertRule, note: Note | None) -> AlertRule:

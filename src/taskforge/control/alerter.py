@@ -7,7 +7,14 @@ from datetime import datetime, timedelta
 
 from taskforge.control.leader import Term
 from taskforge.control.rounds import Rounds
-from taskforge.domain.alert import AlertNews, AlertRule, Judgement, judge_rule
+from taskforge.domain.alert import (
+    AlertNews,
+    AlertRule,
+    Judgement,
+    judge_rule,
+    keep_judgement,
+)
+from taskforge.domain.errors import StoreUnavailable
 from taskforge.operations.alerts import ProjectFigures
 from taskforge.ports.engine import Engine
 from taskforge.storage.records.alerts import AlertRecords
@@ -40,20 +47,29 @@ class Alerter(Rounds):
         for rule in due:
             by_project.setdefault(rule.project, []).append(rule)
         for project, rules in by_project.items():
-            await self._judge(term, project, rules, now)
+            await self.judge(term, project, rules, now)
         if not due:
             before = now - timedelta(days=HISTORY_DAYS)
             await self._alerts.prune_history(term, before, PRUNED_AT_ONCE)
         return len(due)
 
-    async def _judge(
+    async def judge(
         self, term: int, project: int, rules: Sequence[AlertRule], now: datetime
     ) -> None:
+        """What rules of one project say. One that cannot be looked at says so, and holds up no
+        other."""
         figures = ProjectFigures(self._engine, self._alerts, project, self._late(), now)
         judged: list[tuple[AlertRule, str | None, Judgement]] = []
         for rule in rules:
-            measured, queue = await figures.measure(rule)
-            judged.append((rule, queue, judge_rule(rule, measured, now)))
+            try:
+                figure, queue = await figures.measure(rule)
+            except StoreUnavailable:
+                raise
+            except Exception as error:
+                logger.exception("alert %s of project %d cannot be looked at", rule.name, project)
+                judged.append((rule, rule.queue, keep_judgement(rule, repr(error))))
+            else:
+                judged.append((rule, queue, judge_rule(rule, figure, now)))
         await self._alerts.judge(term, judged, now)
         for rule, _, judgement in judged:
             if judgement.news is not None and not rule.is_silent(now):

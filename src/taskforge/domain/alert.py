@@ -218,6 +218,12 @@ def judge_rule(rule: AlertRule, measured: AlertFigure, now: datetime) -> Judgeme
     return Judgement(fires, rule.since, value, detail, told_at, repeated)
 
 
+def keep_judgement(rule: AlertRule, error: str) -> Judgement:
+    """What the rule said before: what it looks at could not be read."""
+    detail = f"it cannot be looked at: {error}"
+    return Judgement(rule.is_firing, rule.since, rule.value, detail, rule.told_at, None)
+
+
 def describe(rule: AlertRule, measured: AlertFigure) -> str:
     kind = KINDS[rule.kind]
     if measured.value is None:

@@ -23,6 +23,7 @@ from taskforge.domain.errors import Invalid, NotFound, nearest
 from taskforge.domain.metrics import Period, Subject
 from taskforge.domain.query import QueueStats
 from taskforge.operations.metrics import read_metrics
+from taskforge.operations.naming import find_queue
 from taskforge.ports.alerts import AlertRules
 from taskforge.ports.engine import AnyEngine, Engine
 from taskforge.storage.records.alerts import AlertRecords
@@ -59,8 +60,8 @@ async def create_rule(
 ) -> AlertRule:
     new = check_new_rule(new)
     if new.queue is not None:
-        queue, name = await _find_queue(engine, project, new.queue)
-        new = msgspec.structs.replace(new, queue_id=queue, queue=name)
+        queue = await find_queue(engine, new.queue, project)
+        new = msgspec.structs.replace(new, queue_id=queue.id, queue=queue.name)
     return await alerts.create(project, new, note)
 
 
@@ -75,8 +76,8 @@ async def update_rule(
     if edit.queue is None:
         edit = msgspec.structs.replace(edit, queue_id=None)
     elif isinstance(edit.queue, str):
-        queue, name = await _find_queue(engine, old.project, edit.queue)
-        edit = msgspec.structs.replace(edit, queue_id=queue, queue=name)
+        queue = await find_queue(engine, edit.queue, old.project)
+        edit = msgspec.structs.replace(edit, queue_id=queue.id, queue=queue.name)
     return await alerts.update(old, edit, note, expected_mark)
 
 
@@ -95,22 +96,21 @@ async def delete_rule(
 
 
 async def list_history(
-    alerts: AlertRules,
-    projects: Sequence[int],
-    rule: UUID | None = None,
-    *,
-    before: int | None = None,
-    limit: int = 50,
+    alerts: AlertRules, projects: Sequence[int], rule: UUID | None = None, *, limit: int = 50
 ) -> list[AlertEntry]:
+    return await alerts.history(projects, rule, limit=limit)
+
+
+async def page_history(
+    alerts: AlertRecords,
+    projects: Sequence[int],
+    rule: UUID | None,
+    *,
+    before: int | None,
+    limit: int,
+) -> list[AlertEntry]:
+    """The same of a store, before the number of an entry."""
     return await alerts.history(projects, rule, before=before, limit=limit)
-
-
-async def _find_queue(engine: AnyEngine, project: int, name: str) -> tuple[UUID, str]:
-    known = {queue.name: queue for queue in await engine.queues([project])}
-    found = known.get(name) or next((one for one in known.values() if str(one.id) == name), None)
-    if found is None:
-        raise NotFound("queue", name, nearest=nearest(name, list(known)))
-    return found.id, found.name
 
 
 class ProjectFigures:

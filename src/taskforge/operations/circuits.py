@@ -8,8 +8,7 @@ import msgspec
 from taskforge.domain.audit import Note
 from taskforge.domain.breaker import Mode
 from taskforge.domain.circuit import Circuit, CircuitName, check_circuit_name, parse_breaker
-from taskforge.domain.errors import NotFound, nearest
-from taskforge.domain.queue import named
+from taskforge.operations.naming import find_queue
 from taskforge.ports.circuits import Circuits
 from taskforge.ports.engine import AnyEngine
 
@@ -37,13 +36,8 @@ async def move_circuit(
     its id."""
     check_circuit_name(name)
     if name.queue is not None:
-        queues = await engine.queues([project])
-        found = named(name.queue, [(queue.name, queue.id) for queue in queues])
-        if not found:
-            known = [queue.name for queue in queues]
-            raise NotFound("queue", name.queue, nearest=nearest(name.queue, known))
-        [queue] = [queue.name for queue in queues if queue.id in found]
-        name = msgspec.structs.replace(name, queue=queue)
+        queue = await find_queue(engine, name.queue, project)
+        name = msgspec.structs.replace(name, queue=queue.name)
     return await circuits.move(project, name, mode, note)
 
 

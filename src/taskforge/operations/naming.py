@@ -24,9 +24,10 @@ async def subject_named(
     )
 
 
-async def find_queue(engine: AnyEngine, name: str) -> Queue:
-    """By name or id; a name wins, should one look like an id."""
-    queues = await engine.queues([engine.home])
+async def find_queue(engine: AnyEngine, name: str, project: int | None = None) -> Queue:
+    """By name or id, in the engine's own project or another; a name wins, should one look like an
+    id."""
+    queues = await engine.queues([engine.home if project is None else project])
     for queue in sorted(queues, key=lambda queue: queue.name != name):
         if name in (queue.name, str(queue.id)):
             return queue

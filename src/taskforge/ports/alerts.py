@@ -15,14 +15,9 @@ class AlertRules(Protocol):
     ) -> list[AlertRule]: ...
     # By id, or by name in any of these projects.
     async def find(self, projects: Sequence[int], name: UUID | str) -> list[AlertRule]: ...
-    # The newest first, before this number; of one rule, or of all.
+    # The newest first; of one rule, or of all.
     async def history(
-        self,
-        projects: Sequence[int],
-        rule: UUID | None = None,
-        *,
-        before: int | None = None,
-        limit: int = 50,
+        self, projects: Sequence[int], rule: UUID | None = None, *, limit: int = 50
     ) -> list[AlertEntry]: ...
     async def create(self, project: int, new: NewAlertRule, note: Note | None) -> AlertRule: ...
     # `expected`: the mark of the version that is meant; None: whatever is there.

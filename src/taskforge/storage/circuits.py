@@ -204,10 +204,6 @@ def heard(
     return None if after == before else Moved(row, before, after, breaker)
 
 
-def moved_to(row: CircuitRow, settings: QueueSettings | None, after: BreakerState) -> Moved:
-    return Moved(row, _state(row.state), after, row.breaker(settings))
-
-
 def state_of(row: CircuitRow) -> BreakerState:
     return _state(row.state)
 

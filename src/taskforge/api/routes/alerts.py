@@ -93,7 +93,7 @@ async def list_alert_history(
 ) -> AlertHistory:
     """What became of alerts, the newest first: of all rules, or of one, also after its end."""
     rules.integer("limit", limit, 1, MOST_LISTED)
-    found = await alerts.list_history(
+    found = await alerts.page_history(
         caller.platform.records.alerts,
         await caller.projects(project),
         rule_id,

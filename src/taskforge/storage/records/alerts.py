@@ -18,7 +18,6 @@ from taskforge.domain.alert import (
     AlertRuleEdit,
     Judgement,
     NewAlertRule,
-    check_new_rule,
     edit_rule,
 )
 from taskforge.domain.audit import Note
@@ -91,6 +90,7 @@ class AlertRecords:
         before: int | None = None,
         limit: int = 50,
     ) -> list[AlertEntry]:
+        """`before`: only those before this number."""
         upto = BEHIND_ALL if before is None else before
         found: list[AlertEntry] = []
         for project in projects:
@@ -105,7 +105,7 @@ class AlertRecords:
     # --- Changing ---
 
     async def create(self, project: int, new: NewAlertRule, note: Note | None) -> AlertRule:
-        new = check_new_rule(new)
+        """Of what was checked before: `check_new_rule`."""
         now = await self._records.now()
         identifier = self._mint()
         made = AlertRule(

@@ -129,6 +129,8 @@ class Projects:
                 *([] if expected is None else [_next_version(old)]),
                 Step("remove_quotas", (old.number,)),
                 Step("remove_quota_usage", (old.number,)),
+                Step("remove_alert_rules", (old.number,)),
+                Step("remove_circuits", (old.number,)),
                 Step("remove_project", (old.number,), used),
                 audit_step(note, now, f"project {old.name} ({old.id})", before={"name": old.name}),
             ]

@@ -22,7 +22,12 @@ from taskforge.storage.sqlite import codec, silences
 from taskforge.storage.sqlite.catalog_cache import sql
 from taskforge.storage.sqlite.codec import Row
 from taskforge.storage.sqlite.gates import Gates
-from taskforge.storage.sqlite.key_claims import are_few_of_many, take_few_of_many
+from taskforge.storage.sqlite.key_claims import (
+    Terms,
+    are_few_of_many,
+    check_moved,
+    take_few_of_many,
+)
 from taskforge.storage.sqlite.taken_jobs import Taken, taken_jobs
 from taskforge.storage.sqlite.transaction import Transaction
 
@@ -127,7 +132,7 @@ class WorkerClaim:
             self._transaction,
             lanes,
             self._worker,
-            self._incarnation,
+            self._terms(lanes[0]),
             self._project,
             self._occupancy,
             self._gates,
@@ -323,14 +328,10 @@ class WorkerClaim:
                 gone += self._transaction.executemany(
                     sql("take_from"), [(*lane[:4], lane[5], *lane[9:]) for lane in lanes]
                 ).rowcount
-        if not len(taken) == moved == gone:
-            raise AssertionError(
-                f"a claim read {len(taken)} jobs, put {moved} into running and took {gone} "
-                f"from ready"
-            )
+        check_moved(len(taken), moved, gone)
         return taken
 
-    def _terms(self, lane: OpenLane) -> tuple[bytes, int, float, float | None, int | None]:
+    def _terms(self, lane: OpenLane) -> Terms:
         """Under what a job of this lane's queue runs."""
         settings = lane.settings
         gate = lane.queue if settings.is_gated else None

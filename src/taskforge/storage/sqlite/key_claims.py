@@ -9,7 +9,7 @@ from operator import itemgetter
 from taskforge.domain.job import Claimed
 from taskforge.domain.limiter import LeakyBucket
 from taskforge.storage.catalog import OpenLane, spot_of
-from taskforge.storage.lane_views import Frontier
+from taskforge.storage.lane_views import BEHIND_ALL, Frontier
 from taskforge.storage.occupancy import LARGE_CLAIM, Occupancy
 from taskforge.storage.sqlite import codec
 from taskforge.storage.sqlite.catalog_cache import sql
@@ -20,7 +20,8 @@ from taskforge.storage.sqlite.transaction import Transaction
 
 # So many are looked up of every key that is asked.
 MOST_OF_A_KEY = 8
-BEHIND_ALL_TURNS = 2**63 - 1
+Terms = tuple[bytes, int, float, float | None, int | None]
+"""Under what jobs run: incarnation, now, timeout and heartbeat timeout in seconds, gate."""
 
 
 def are_few_of_many(
@@ -38,9 +39,9 @@ def are_few_of_many(
         if lane.queue != first.queue or lane.tier != first.tier:
             return False
         asked += lane.most
-    tier, turn = frontier or (first.tier, BEHIND_ALL_TURNS)
-    until = turn if tier == first.tier and limit < LARGE_CLAIM else BEHIND_ALL_TURNS
-    if tier < first.tier or until < BEHIND_ALL_TURNS:
+    tier, turn = frontier or (first.tier, BEHIND_ALL)
+    until = turn if tier == first.tier and limit < LARGE_CLAIM else BEHIND_ALL
+    if tier < first.tier or until < BEHIND_ALL:
         return False
     return asked <= limit and gates.room(first, asked) >= asked
 
@@ -49,24 +50,24 @@ def take_few_of_many(
     transaction: Transaction,
     lanes: Sequence[OpenLane],
     worker: str,
-    incarnation: bytes,
+    terms: Terms,
     project: int,
     occupancy: Occupancy,
     gates: Gates,
 ) -> tuple[list[Claimed], Counter[int]]:
-    """The jobs in order, and how many of each spot."""
+    """The jobs in order, and how many of each spot; `terms`: those of their queue."""
     spots = codec.json([(lane.number, lane.key) for lane in lanes])
     most = max(lane.most or 0 for lane in lanes)
     moment = occupancy.moment
     found = transaction.execute(
-        sql("few_fences"), (spots, worker, incarnation.hex(), transaction.now, project, most)
+        sql("few_fences"), (spots, worker, terms[0].hex(), transaction.now, project, most)
     ).fetchall()
     fences = [
         fence
         for lane, (listed,) in zip(lanes, found, strict=True)
         for fence in _split(listed, lane.most)
     ]
-    these = (b"".join(fences), codec.json([0] * len(fences)))
+    these = (b"".join(fences), codec.positions(len(fences)))
     rows: list[Row] = transaction.execute(sql("take_few"), these).fetchall() if fences else []
     lasts = {spot_of(row[10], row[11]): row[1] for row in rows}
     counts = Counter(spot_of(row[10], row[11]) for row in rows)
@@ -79,7 +80,9 @@ def take_few_of_many(
     occupancy.leave_in_turns(left, moment)
     if not rows:
         return [], counts
-    _move(transaction, fences, these, lanes[0], incarnation)
+    moved = transaction.execute(sql("take_few_into"), (*these, *terms)).rowcount
+    gone = transaction.execute(sql("take_few_from"), these).rowcount
+    check_moved(len(fences), moved, gone)
     by_number = {lane.number: lane for lane in lanes}
     taken: list[Taken] = []
     for number, some in groupby(sorted(rows, key=itemgetter(10)), key=itemgetter(10)):
@@ -94,25 +97,8 @@ def _split(listed: str | None, most: int | None) -> list[bytes]:
     return [fences[start : start + 16] for start in range(0, len(fences), 16)]
 
 
-def _move(
-    transaction: Transaction,
-    fences: Sequence[bytes],
-    these: tuple[bytes, str],
-    lane: OpenLane,
-    incarnation: bytes,
-) -> None:
-    """From ready to running, under the settings of this lane's queue."""
-    settings = lane.settings
-    terms = (
-        incarnation,
-        transaction.now,
-        settings.timeout_seconds,
-        settings.heartbeat_timeout_seconds,
-        lane.queue if settings.is_gated else None,
-    )
-    moved = transaction.execute(sql("take_few_into"), (*these, *terms)).rowcount
-    gone = transaction.execute(sql("take_few_from"), these).rowcount
-    if not len(fences) == moved == gone:
+def check_moved(read: int, moved: int, gone: int) -> None:
+    if not read == moved == gone:
         raise AssertionError(
-            f"a claim read {len(fences)} jobs, put {moved} into running and took {gone} from ready"
+            f"a claim read {read} jobs, put {moved} into running and took {gone} from ready"
         )

@@ -3,13 +3,7 @@
 -- $1 lanes that go first · $2 lanes where the turn decides · $3 its turn and $4 fence · $5 now · $6
 -- most · $7 project
 select
-    (select count(*) from (
-        select from taskforge.ready r
-        where r.project = $7 and r.lane = any ($1::int[]) and r.key is null and (r.until is null or r.until > $5::timestamptz)
-        union all
-        select from taskforge.ready r
-        where r.project = $7 and r.lane = any ($1::int[]) and r.key is not null and (r.until is null or r.until > $5::timestamptz)
-        limit $6) x)
+-- include: lanes_ahead
     + (select count(*) from (
         select from taskforge.ready r
         where r.project = $7 and r.lane = any ($2::int[]) and r.key is null and (r.turn, r.fence) < ($3::bigint, $4::uuid)
