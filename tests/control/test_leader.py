@@ -10,7 +10,7 @@ import pytest
 from taskforge.control.leader import Leader, Term, steady_seconds
 from taskforge.control.membership import Membership, RollCall
 from taskforge.domain.errors import StoreUnavailable
-from taskforge.domain.node import NewNode, NodeRole
+from taskforge.domain.node import ClusterNode, NewNode, NodeRole
 from taskforge.domain.query import FIRST
 from taskforge.domain.term import TRUST, Deposed
 from taskforge.services import running
@@ -223,6 +223,41 @@ async def test_nodes_join_leave_and_are_found_silent(world: World) -> None:
         ("node.left", "gone"),
         ("node.left", "here"),
     ]
+
+
+async def test_a_node_that_is_heard_of_meanwhile_stays(world: World) -> None:
+    late = a_node("late", beat_seconds=5.0)
+
+    class BeatenTo(ClusterRecords):
+        """The silent node beats between the leader's look and its removal."""
+
+        async def nodes(self) -> list[ClusterNode]:
+            found = await super().nodes()
+            world.clock.advance(1)
+            await self.beat(late)
+            return found
+
+    cluster = BeatenTo(world.engine)
+    await cluster.beat(late)
+    term = await cluster.take(late, (await cluster.look(late)).reign, 10.0)
+    assert term is not None
+    start = (await world.engine.events(None, 1)).cursor or FIRST
+    world.clock.advance(16)
+    assert await cluster.remove_silent(term) == []
+    assert [node.name for node in await cluster.nodes()] == ["late"]
+    assert (await world.engine.events(start, 100)).items == []
+
+
+async def test_a_late_resignation_does_not_end_the_same_nodes_next_term(world: World) -> None:
+    cluster, node = ClusterRecords(world.engine), a_node()
+    first = await cluster.take(node, (await cluster.look(node)).reign, 10.0)
+    assert first is not None
+    second = await cluster.take(node, (await cluster.look(node)).reign, 10.0)
+    assert second == first + 1
+    await cluster.resign(node.id, first)
+    reign = (await cluster.look(node)).reign
+    assert (reign.term, reign.node) == (second, node.id)
+    await cluster.renew(node.id, second)
 
 
 async def test_a_deposed_leader_says_of_nobody_that_they_left(world: World) -> None:

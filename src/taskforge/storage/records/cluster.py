@@ -75,7 +75,8 @@ class ClusterRecords:
             await self._records.write([_event("node.left", details, now)])
 
     async def remove_silent(self, term: int) -> list[ClusterNode]:
-        """Nodes that have said nothing for too long have left; the leader says so."""
+        """Nodes that have said nothing for too long have left; the leader says so of these."""
+        removed = []
         now = await self._records.now()
         silent = [
             node
@@ -92,7 +93,8 @@ class ClusterRecords:
             ]
             with suppress(NotFound):  # it was heard of meanwhile
                 await self._records.write(steps)
-        return silent
+                removed.append(node)
+        return removed
 
     async def nodes(self) -> list[ClusterNode]:
         return await self._records.look(ClusterNode, "nodes")
