@@ -57,6 +57,7 @@ const routeTree = root.addChildren([
     page("assignments", () => import("./pages/Assignments"), "Assignments"),
     page("cluster", () => import("./pages/Cluster"), "Cluster"),
     page("alerts", () => import("./pages/Alerts"), "Alerts"),
+    page("circuits", () => import("./pages/Circuits"), "Circuits"),
     page("schedules", () => import("./pages/Schedules"), "Schedules"),
     page("schedules/new", () => import("./pages/NewSchedule"), "NewSchedule"),
     page("schedules/$schedule", () => import("./pages/Schedule"), "Schedule"),

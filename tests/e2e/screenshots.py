@@ -52,6 +52,9 @@ def fill(site: Site, seconds: float) -> dict[str, str]:
         {"name": "silent workers", "kind": "workers_down"},
     ):
         site.api.post("/alerts", json=rule)
+    site.api.post("/dependencies", json={"name": "stripe"})
+    site.api.post("/dependencies", json={"name": "mail server"})
+    site.api.post("/circuits/open", json={"dependency": "mail server"})
     waiting = site.enqueue("send_email", "invoices", to="ada@example.org")
     for number in range(23):
         site.enqueue("send_email", "invoices", to=f"user{number}@example.org")
@@ -80,6 +83,7 @@ def fill(site: Site, seconds: float) -> dict[str, str]:
         "enqueue": "enqueue?queue=emails",
         "schedules": "schedules",
         "alerts": "alerts",
+        "circuits": "circuits",
         "schedule": f"schedules/{schedule}",
         "new-schedule": "schedules/new",
         "workers": "workers",
@@ -150,7 +154,8 @@ def main() -> None:
         if chosen.only is None:
             with running("tests.e2e.nothing:forge") as site:
                 state = log_in(browser, site)
-                places = ("", "queues", "jobs", "schedules", "alerts", "workers", "assignments")
+                places = ("", "queues", "jobs", "schedules", "alerts", "circuits", "workers")
+                places += ("assignments",)
                 empty = {name or "first-run": name for name in places}
                 shoot(browser, site, state, empty, PICTURES / "empty", None)
         browser.close()

@@ -105,3 +105,21 @@ def test_an_open_circuit_is_named_on_the_overview_and_closed_there(page: Any, si
     page.get_by_text("hands nothing out").wait_for(state="detached")
     assert site.api.get("/circuits", params={"mode": "open"}).json()["items"] == []
     site.api.delete("/dependencies/stripe").raise_for_status()
+
+
+def test_a_dependency_is_held_back_and_let_through_on_the_page_of_circuits(
+    page: Any, site: Site, watch: Watch
+) -> None:
+    watch.expect(404)
+    at(page, site, "circuits")
+    page.get_by_text("There is no circuit yet.").wait_for()
+    page.get_by_role("button", name="Hold back a dependency").click()
+    page.get_by_label(re.compile("^Dependency")).fill("the bank")
+    page.get_by_role("button", name="Hold back its jobs").click()
+    page.get_by_text("hands nothing out").wait_for()
+    [circuit] = site.api.get("/circuits", params={"mode": "open"}).json()["items"]
+    assert (circuit["dependency"], circuit["is_forced"]) == ("the bank", True)
+    page.get_by_role("button", name="Close it").click()
+    page.get_by_text("lets all through").wait_for()
+    assert site.api.get("/circuits", params={"mode": "open"}).json()["items"] == []
+    site.api.delete("/dependencies/the bank").raise_for_status()

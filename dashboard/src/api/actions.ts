@@ -25,10 +25,11 @@ export async function setDraining(worker: Pick<Worker, "id">, draining: boolean)
   return made;
 }
 
-export async function closeCircuit(circuit: Circuit): Promise<void> {
-  const { queue_id, job_type, dependency } = circuit;
-  const body = dependency === null ? { queue: queue_id, job_type } : { dependency };
-  await data(api.POST("/api/v1/circuits/close", { params: { query: { project: circuit.project } }, body }));
+/** By hand: what is open hands nothing out until it is closed. */
+export async function moveCircuit(circuit: Pick<Circuit, "queue_id" | "job_type" | "dependency"> & { project: string | undefined }, to: "open" | "close"): Promise<void> {
+  const { queue_id, job_type, dependency, project } = circuit;
+  const asked = { params: { query: { project } }, body: dependency === null ? { queue: queue_id, job_type } : { dependency } };
+  await data(to === "open" ? api.POST("/api/v1/circuits/open", asked) : api.POST("/api/v1/circuits/close", asked));
   await stale("circuits", "explain", "stats");
 }
 

@@ -1,7 +1,7 @@
 /** Is it well? If not: what is wrong, in order of harm, and which button mends it. */
 import { useQuery } from "@tanstack/react-query";
 import { useSearch } from "@tanstack/react-router";
-import { closeCircuit, setDraining, setPaused } from "../api/actions";
+import { moveCircuit, setDraining, setPaused } from "../api/actions";
 import { api, data, type Circuit, type Job, type QueueStats, type Worker } from "../api/client";
 import { useRhythm } from "../api/live";
 import { alertsQuery, heldCircuitsQuery, queuesQuery, statsQuery, workersQuery, type Project } from "../api/queries";
@@ -17,6 +17,7 @@ import { Name, Time } from "../ui/text";
 import { FiringAlert, firingOf } from "./Alerts";
 import { deadLetterQueues, findCauses, isUp, type Cause } from "./causes";
 import { Charts } from "./Charts";
+import { subjectOf } from "./Circuits";
 import { FirstRun } from "./FirstRun";
 import { QueueTable } from "./QueueTable";
 
@@ -133,7 +134,7 @@ function CauseLine({ cause, stats, workers }: { cause: Cause; stats: QueueStats[
 
 function HeldCircuit({ circuit }: { circuit: Circuit }) {
   const may = useMay();
-  const subject = circuit.dependency ?? circuit.job_type ?? "";
+  const subject = subjectOf(circuit);
   const place = circuit.dependency === null ? <>in <Name>{circuit.queue ?? ""}</Name></> : <>for {circuit.job_types.join(", ") || "no job type"}</>;
   return (
     <li>
@@ -142,7 +143,7 @@ function HeldCircuit({ circuit }: { circuit: Circuit }) {
         Circuit <b><Name>{subject}</Name></b> {place} {circuit.mode === "open" ? "hands nothing out" : "lets a few probes through"}
         <span className="faint">{circuit.is_forced ? ", by hand" : `, ${circuit.failed} of ${circuit.failed + circuit.succeeded} failed`}{circuit.since && <>, since <Time at={circuit.since} /></>}</span>
       </span>
-      <span className="do">{may("queue:write") && <Action className="primary" act={() => closeCircuit(circuit)}>Close it</Action>}</span>
+      <span className="do">{may("queue:write") && <Action className="primary" act={() => moveCircuit(circuit, "close")}>Close it</Action>} <To page="circuits">Circuits ›</To></span>
     </li>
   );
 }

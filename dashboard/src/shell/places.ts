@@ -14,6 +14,7 @@ export const PAGES: Place[] = [
   { page: "jobs", name: "Jobs", key: "j", needs: "job:read", first: true },
   { page: "schedules", name: "Schedules", key: "s", needs: "job:read" },
   { page: "alerts", name: "Alerts", key: "a", needs: "queue:read" },
+  { page: "circuits", name: "Circuits", key: "b", needs: "queue:read" },
   { page: "workers", name: "Workers", key: "w", needs: "worker:read", first: true },
   { page: "assignments", name: "Assignments", key: "m", needs: "worker:read" },
   { page: "cluster", name: "Cluster", key: "c", needs: "worker:read" },
