@@ -21,6 +21,7 @@ import msgspec
 
 from taskforge.control.alerter import Alerter
 from taskforge.control.byte_counter import ByteCounter
+from taskforge.control.dispatcher import Dispatcher
 from taskforge.control.leader import Leader, LeaderService
 from taskforge.control.membership import Membership, RollCall, this_node
 from taskforge.control.retention import PartitionKeeper, SlotRetention
@@ -109,6 +110,7 @@ def cluster_services(
         return msgspec.json.encode([health for one in told for health in one.health()])
 
     while_leading: list[LeaderService] = [
+        Dispatcher(engine),
         Scheduler(engine, schedules, SlotAdmission.of_engine(engine)),
         PartitionKeeper(engine, settings.retention_days),
         SlotRetention(engine.now, schedules, settings.retention_days),

@@ -8,17 +8,21 @@ from uuid import UUID
 
 import pytest
 
+from taskforge.control.dispatcher import Dispatcher
 from taskforge.domain.breaker import Mode
 from taskforge.domain.changes import CancelJob
 from taskforge.domain.circuit import CircuitName
 from taskforge.domain.eligibility import Hindrance
 from taskforge.domain.errors import NotFound
 from taskforge.domain.explanation import Explanation
+from taskforge.domain.ids import job_of
 from taskforge.domain.job import JobStatus
 from taskforge.domain.outcome import ToFailed, ToHandBack, ToRetry, ToSkipped, ToSucceeded
 from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.domain.worker import Sample, UpdateWorker
 from taskforge.storage.records.circuits import CircuitRecords
+from taskforge.storage.records.cluster import ClusterRecords
+from tests.support.nodes import a_node
 from tests.support.stores import ALSO_WALLED
 from tests.support.world import ERROR, World
 
@@ -415,3 +419,42 @@ async def test_a_worker_that_was_never_heard_of_is_not_online_and_a_silent_one_i
     world.clock.advance(11)
     told = await world.engine.explain([FIRST_PROJECT], job)
     assert ([reason.code for reason in told.reasons], told.workers_online) == (["unhealthy"], 1)
+
+
+async def test_a_job_of_a_balanced_queue_waits_to_be_placed_then_for_its_worker(
+    world: World,
+) -> None:
+    await world.queue("spread", load_balancing="round_robin")
+    job = await world.enqueue("spread")
+    assert await codes(world, job) == ["no_worker"]
+    workers = [await world.online_worker(lease=60, max_concurrent_jobs=1) for _ in range(2)]
+    found = await explain(world, job)
+    assert [reason.code for reason in found.reasons] == ["unplaced"]
+    assert "round_robin" in found.reasons[0].text
+    cluster = ClusterRecords(world.engine)
+    term = await cluster.take(a_node(), (await cluster.look(a_node())).reign, 60.0)
+    assert term is not None
+    await Dispatcher(world.engine).once(term)
+    found = await explain(world, job)
+    assert [reason.code for reason in found.reasons] == ["next"]
+    assert sorted(str(one.hindrance) for one in found.workers) == ["None", "placed_elsewhere"]
+    # What is placed behind it on the same worker waits for it, and for nobody else.
+    later = [await world.enqueue("spread") for _ in range(2)]
+    await Dispatcher(world.engine).once(term)
+    behind = [(await explain(world, one)).ahead for one in later]
+    assert sorted(behind) == [0, 1]
+    claimed = {one: await world.claim_one(one) for one in workers}
+    home = next(one for one in workers if job_of(claimed[one].fence) == job)
+    away = next(one for one in workers if one is not home)
+    waits = next(one for one in later if job_of(claimed[away].fence) != one)
+    assert await codes(world, waits) == ["busy"]
+    drain = UpdateWorker(worker=home.worker, drain_mode=True)
+    await world.engine.change_worker(FIRST_PROJECT, drain)
+    assert await codes(world, waits) == ["misplaced"]
+    await Dispatcher(world.engine).once(term)
+    assert await codes(world, waits) == ["busy", "unplaced"]
+    await Dispatcher(world.engine).once(term)
+    assert await codes(world, waits) == ["busy"]
+    await world.finish(claimed[away].fence, ToSucceeded())
+    assert await codes(world, waits) == ["next"]
+    assert await world.claim_jobs(away) == [waits]

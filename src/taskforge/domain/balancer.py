@@ -11,6 +11,16 @@ from hashlib import blake2b
 
 import msgspec
 
+PULL = "pull"
+"""Nobody chooses: whoever is free takes the next job."""
+LOAD_BALANCING = (
+    PULL,
+    "round_robin",
+    "weighted_round_robin",
+    "least_load",
+    "adaptive",
+    "sticky",
+)
 EXPLORE_EVERY = 32
 NEWEST_WEIGHT = 0.2  # of an observation, at least: about the last ten count
 DOUBT = 0.05  # the least chance of success a worker is credited with

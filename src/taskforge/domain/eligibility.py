@@ -24,6 +24,7 @@ class Hindrance(enum.StrEnum):
     SKIPPED = "skipped"
     STUCK = "stuck"
     MISFIT = "misfit"
+    PLACED_ELSEWHERE = "placed_elsewhere"
     BUSY = "busy"
 
 

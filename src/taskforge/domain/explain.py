@@ -140,6 +140,7 @@ def _pending(
         *reasons.paused(queue),
         *reasons.shut(job, standing, now),
         *reasons.without_worker(job, queue, standing, candidates),
+        *reasons.unplaced(queue, standing, candidates),
         *reasons.limited(queue, standing, now),
         *reasons.behind(standing),
     ]

@@ -10,7 +10,7 @@ import msgspec
 
 from taskforge.domain.circuit import HeldCircuit
 from taskforge.domain.eligibility import Hindrance
-from taskforge.domain.fairness import Share
+from taskforge.domain.fairness import NO_KEY, Share
 from taskforge.domain.job import JobStatus
 from taskforge.domain.limiter import Bucket, BucketState, foresee
 from taskforge.domain.worker import Worker, WorkerStatus
@@ -52,6 +52,12 @@ class PlaceInLine(msgspec.Struct, frozen=True, kw_only=True):
     key_rate: Rate | None = None  # what a rate lets its key start
     key_waiting: int = 0  # and those that ran before and wait to be tried again
     circuits: tuple[HeldCircuit, ...] = ()  # that let not all jobs of its kind through
+    # where its queue is balanced: what stands for the worker on which it is placed, or `NO_KEY`
+    placed: int | None = None
+
+    @property
+    def is_placed(self) -> bool:
+        return self.placed is not None and self.placed != NO_KEY
 
 
 class Reason(msgspec.Struct, frozen=True):

@@ -24,6 +24,8 @@ MOST_WEIGHTS = 1_000
 MOST_AT_ONCE = 1_000_000
 NO_KEY = 0
 """Of jobs without a key: together they take turns as one."""
+FIRST_PLACED = 2**62
+"""From here on keys stand for workers on which jobs are placed (`domain/dispatch.py`)."""
 # Of keys that hold no jobs those are kept whose time is ahead. How many there are is looked at when
 # there are so many more than at the last look.
 KEPT_TIMES = 1_000
@@ -121,10 +123,10 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
 
 
 def key_of(text: str) -> int:
-    """A fairness key as places carry it: a number from 1 to 2**63 - 1. Of a million keys two are
-    the same with a chance of one in ten million; they would share their turns."""
+    """A fairness key as places carry it: a number from 1 to 2**62 - 1. Of a million keys two are
+    the same with a chance of one in five million; they would share their turns."""
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-    return int.from_bytes(digest[:8]) >> 1 or 1
+    return int.from_bytes(digest[:8]) >> 2 or 1
 
 
 def key_in(fairness: Fairness | None, text: str | None) -> int:

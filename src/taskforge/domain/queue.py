@@ -9,6 +9,7 @@ from uuid import UUID
 import msgspec
 
 from taskforge.domain import rules
+from taskforge.domain.balancer import LOAD_BALANCING, PULL
 from taskforge.domain.breaker import Breaker
 from taskforge.domain.circuit import parse_breaker
 from taskforge.domain.errors import Conflict, Invalid
@@ -62,6 +63,8 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     # Whether a job type of it that fails too often is held back for a while, and when: `{}` for the
     # defaults
     circuit_breaker: Breaker | None = None
+    # Who gets its jobs: whoever is free (`pull`), or the worker that the leader places them on
+    load_balancing: str = PULL
 
     @classmethod
     def parse(cls, values: dict[str, Any]) -> Self:
@@ -99,7 +102,18 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
                 "is set, but fixed_rate has no bursts",
                 "remove it, or use leaky_bucket",
             )
+        if settings.is_balanced and settings.fairness is not None:
+            raise Invalid(
+                "settings.load_balancing",
+                f"is {settings.load_balancing} in a queue with fairness",
+                "remove fairness, whose keys take turns as workers pull, or use pull",
+            )
         return settings
+
+    @property
+    def is_balanced(self) -> bool:
+        """Whether its jobs are placed on workers instead of being pulled."""
+        return self.load_balancing != PULL
 
     @property
     def max_attempts(self) -> int:
@@ -179,6 +193,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "payload_limit_bytes": lambda field, value: rules.integer(field, value, 1, MAX_PAYLOAD_BYTES),
     "fairness": parse_fairness,
     "circuit_breaker": parse_breaker,
+    "load_balancing": lambda field, value: rules.choice(field, value, LOAD_BALANCING),
 }
 _OPTIONAL = {name for name in _CHECKS if getattr(QueueSettings(), name) is None}
 

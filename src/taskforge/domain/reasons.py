@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from taskforge.domain.breaker import Mode
+from taskforge.domain.dispatch import key_of_worker
 from taskforge.domain.durations import span
 from taskforge.domain.eligibility import Hindrance
 from taskforge.domain.explanation import (
@@ -16,7 +17,7 @@ from taskforge.domain.explanation import (
     Reason,
     hindrance_now,
 )
-from taskforge.domain.fairness import Share
+from taskforge.domain.fairness import NO_KEY, Share
 from taskforge.domain.job import StoredJob
 from taskforge.domain.outcome import MISFIT_SECONDS
 from taskforge.domain.queue import Queue
@@ -35,6 +36,7 @@ _SHORT = {
     Hindrance.SKIPPED: "whose handler skipped it",
     Hindrance.STUCK: "whose slots are held by handlers that did not end",
     Hindrance.MISFIT: "whose handler its arguments do not fit",
+    Hindrance.PLACED_ELSEWHERE: "not the one on which it is placed",
     Hindrance.BUSY: "busy",
 }
 _ABLE = (None, Hindrance.BUSY)
@@ -60,6 +62,8 @@ def judge_workers(
     made = []
     for worker, hindrance in online:
         stands = hindrance or hindrance_now(worker, standing.skipped)
+        if not hindrance and standing.is_placed and key_of_worker(worker.id) != standing.placed:
+            stands = Hindrance.PLACED_ELSEWHERE
         slots = (
             f"{worker.active_jobs:,} of {worker.max_concurrent_jobs:,} slots are "
             f"taken{_stuck(worker)}"
@@ -189,6 +193,8 @@ def without_worker(
                 f"every worker that may take it is busy: {taken:,} of {slots:,} slots are taken",
             )
         ]
+    if standing.is_placed:
+        return [_misplaced(candidates)]
     unfit = fits_nobody(standing, candidates)
     if unfit is not None:
         return [unfit]
@@ -203,6 +209,21 @@ def without_worker(
         return [Reason(code, f"the only worker online does not take it: {why}")]
     several = ", ".join(f"{count:,} {said[kind]}" for kind, count in kinds.items())
     return [Reason(code, f"the {len(candidates):,} workers online do not take it: {several}")]
+
+
+def _misplaced(candidates: Sequence[Candidate]) -> Reason:
+    why = [one.text for one in candidates if one.hindrance != Hindrance.PLACED_ELSEWHERE]
+    text = (
+        f"the worker on which it is placed does not take it ({', '.join(why[:3]) or 'it is gone'})"
+    )
+    return Reason("misplaced", f"{text}: the leader places it on another")
+
+
+def unplaced(queue: Queue, standing: PlaceInLine, candidates: Sequence[Candidate]) -> list[Reason]:
+    if standing.placed != NO_KEY or not any(one.hindrance in _ABLE for one in candidates):
+        return []
+    text = f"it waits for the leader to place it on a worker ({queue.settings.load_balancing})"
+    return [Reason("unplaced", text)]
 
 
 def limited(queue: Queue, standing: PlaceInLine, now: datetime) -> list[Reason]:

@@ -3,6 +3,7 @@
 from typing import Protocol, TypeGuard
 
 from taskforge.ports.catalogs import Queues, Workers
+from taskforge.ports.dispatch import Dispatch
 from taskforge.ports.events import EventLog
 from taskforge.ports.examination import Examination
 from taskforge.ports.jobs import Executions, Jobs
@@ -26,6 +27,7 @@ class Engine(
     EventLog,
     Records,
     SlotFiring,
+    Dispatch,
     Examination,
     Protocol,
 ):

@@ -68,6 +68,11 @@ class Card(msgspec.Struct, frozen=True):
     buries: bool = False  # other queues send their dead letters there
 
     @property
+    def names_workers(self) -> bool:
+        """Whether workers of one kind may not all take the same of it."""
+        return bool(self.servants) or self.queue.settings.is_balanced
+
+    @property
     def is_open(self) -> bool:
         return self.queue.is_active and self.queue.deleted_at is None
 

@@ -76,9 +76,10 @@ def _ready(given: Sequence[Judged], skipped: Collection[UUID]) -> list[Taker]:
 
 
 def _is_open(card: Card) -> bool:
-    """Another queue that is paused goes before nothing; whether one with a limit does a claim alone
-    can tell, and it is left out."""
-    return card.is_open and not card.queue.settings.is_gated
+    """Another queue that is paused goes before nothing; whether one with a limit does, or one whose
+    jobs are placed, a claim alone can tell, and it is left out."""
+    settings = card.queue.settings
+    return card.is_open and not settings.is_gated and not settings.is_balanced
 
 
 def _different(cards: Iterable[Card], takers: Sequence[Taker]) -> list[Taker]:

@@ -10,7 +10,17 @@ class KeyTurns:
     """Which keys hold jobs, and in which lanes. Of one key the older job goes first, whatever its
     lane."""
 
-    __slots__ = ("_heads", "_is_limited", "_lanes", "_open", "number", "rounds", "shown", "tier")
+    __slots__ = (
+        "_heads",
+        "_is_limited",
+        "_lanes",
+        "_open",
+        "is_balanced",
+        "number",
+        "rounds",
+        "shown",
+        "tier",
+    )
 
     def __init__(
         self,
@@ -23,6 +33,7 @@ class KeyTurns:
         taken."""
         self.number = number
         self.tier = lane.tier
+        self.is_balanced = lane.settings.is_balanced
         self.shown: int | None = None  # the turn under which these stand among lanes
         self.rounds = KeyRounds({})
         self._heads = heads

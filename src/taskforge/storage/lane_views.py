@@ -5,6 +5,7 @@ import heapq
 import itertools
 from collections.abc import Container, Iterable, Iterator, Mapping
 
+from taskforge.domain.dispatch import key_of_worker
 from taskforge.storage.catalog import (
     Card,
     Lane,
@@ -30,6 +31,7 @@ class View:
         self._heads = heads
         self._has_keys = any(spot != lane_of(spot) for spot in heads)  # or ever had
         self._taker = taker
+        self._own_key = key_of_worker(taker.worker)
         self.unjudged = set(map(lane_of, heads))  # lanes
         self._queues: dict[int, int] = {}  # of the lanes that were judged
         self._open: dict[int, OpenLane] = {}
@@ -50,6 +52,8 @@ class View:
             self.unjudged.add(lane)
 
     def _push(self, lane: OpenLane, spot: int, head: int) -> None:
+        if lane.settings.is_balanced and key_of_spot(spot) != self._own_key:
+            return  # it is placed on another worker, or not yet
         if spot != lane.number or lane.settings.fairness is not None:
             turns = self._turns_of.get((lane.queue, lane.tier)) or self._begin_turns(lane)
             turns.place(lane.number, key_of_spot(spot))
@@ -101,9 +105,7 @@ class View:
             if found is not None:
                 self._open[number] = found
                 judged.add(number)
-                turns = self._turns_of.get((found.queue, found.tier))
-                if turns is not None:
-                    turns.weigh(found)
+                self._weigh(found)
                 if number in heads:
                     self._push(found, number, heads[number])
         if self._has_keys:
@@ -113,6 +115,17 @@ class View:
                     self._push(self._open[lane_number], spot, head)
         if len(self._queues) > 2 * len(heads) + 1_000:
             self._forget_the_empty()
+
+    def _weigh(self, lane: OpenLane) -> None:
+        """The queue's setting, as it is now. Keys that took turns are forgotten once jobs are
+        placed, and the other way round."""
+        turns = self._turns_of.get((lane.queue, lane.tier))
+        if turns is None:
+            return
+        if turns.is_balanced == lane.settings.is_balanced:
+            turns.weigh(lane)
+        else:
+            del self._turns_of[lane.queue, lane.tier], self._turns[turns.number]
 
     def _forget_the_empty(self) -> None:
         held = set(map(lane_of, self._heads))
@@ -175,6 +188,7 @@ class View:
                 or heads.get(spot) != head
                 or spot in chosen
                 or lane.settings.fairness is not None
+                or lane.settings.is_balanced
             ):
                 heapq.heappop(heap)
                 continue

@@ -159,7 +159,8 @@ class Occupancy:
                 view.judge_again(changed)
 
     def serves_some(self) -> None:
-        """Some queue names its workers: from now on each worker has a view of its own."""
+        """Some queue names its workers, or places jobs on them: from now on each worker has a view
+        of its own."""
         if not self._has_servants:
             self._has_servants = True
             self._views.clear()

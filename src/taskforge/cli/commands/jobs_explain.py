@@ -31,6 +31,8 @@ _QUIET = (
     "busy",
     "waiting",
     "circuit_probing",
+    "unplaced",
+    "misplaced",
 )
 _STEPS = {
     "paused": "taskforge queues resume {queue}",
@@ -40,6 +42,8 @@ _STEPS = {
     "concurrency": "wait, or raise the queue's max_concurrent_jobs",
     "circuit_open": "mend what fails; what is closed by hand: taskforge circuits close",
     "rate_limit": "wait, or raise the queue's rate_limit",
+    "unplaced": "nothing, while somebody leads: taskforge cluster",
+    "misplaced": "nothing, while somebody leads: taskforge cluster",
     "busy": "wait, or start another worker",
     "worker_lost": "nothing: any worker or server takes care of it within seconds",
     "no_worker": "start one: taskforge worker app:forge",

@@ -10,6 +10,7 @@ from taskforge.domain.assignment import Assignment, AssignmentChange
 from taskforge.domain.audit import Note
 from taskforge.domain.changes import Changed, JobChange
 from taskforge.domain.claim import Claim, Lapsed
+from taskforge.domain.dispatch import BalancedQueues, QueuePlacements
 from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.execution import Beat, Execution
 from taskforge.domain.explanation import Explanation
@@ -31,6 +32,7 @@ from taskforge.storage.postgres.beats import PostgresBeats
 from taskforge.storage.postgres.catalog_cache import CatalogCache
 from taskforge.storage.postgres.claims import PostgresClaims
 from taskforge.storage.postgres.connections import PostgresConnections
+from taskforge.storage.postgres.dispatch import PostgresDispatch
 from taskforge.storage.postgres.examination import PostgresExamination
 from taskforge.storage.postgres.explain import PostgresExplain
 from taskforge.storage.postgres.finishes import PostgresFinishes
@@ -98,6 +100,7 @@ class PostgresEngine:
         self._beats = PostgresBeats(connections)
         self._job_changes = PostgresJobChanges(*shared, self._claims)
         self._firing = PostgresFiring(connections, self._inserts, self._job_changes, signals)
+        self._dispatch = PostgresDispatch(*shared)
         self._queues = PostgresQueues(*shared, self._job_changes)
         self._workers = PostgresWorkers(connections, catalog_cache, heartbeat_timeout_seconds)
         self._assignments = PostgresAssignments(*shared)
@@ -316,6 +319,14 @@ class PostgresEngine:
 
     async def fire(self, firings: Sequence[Firing], term: int | None) -> list[Fired]:
         return await self._firing.fire(firings, term)
+
+    # --- Load balancing ---
+
+    async def balanced_queues(self, after: int, jobs: int) -> BalancedQueues | None:
+        return await self._dispatch.balanced_queues(after, jobs)
+
+    async def place(self, placements: Sequence[QueuePlacements], term: int) -> int:
+        return await self._dispatch.place(placements, term)
 
     # --- Records ---
 

@@ -56,7 +56,13 @@ class Seen(NamedTuple):
             misfit_at=self.row["misfit_at"],
             misfit=self.row["misfit"],
             circuits=self.circuits,
+            placed=self._placed,
         )
+
+    @property
+    def _placed(self) -> int | None:
+        is_placed = self.queue.settings.is_balanced and self.is_ready
+        return (self.row["key"] or NO_KEY) if is_placed and self.row is not None else None
 
 
 class PostgresExplain:
@@ -111,12 +117,14 @@ class PostgresExplain:
             place = row["turn"], row["fence"], now, MOST_AHEAD, lane.project
             own = before.better, before.beside
             fairness, key = card.queue.settings.fairness, row["key"] or NO_KEY
-            if fairness is not None or key != NO_KEY:
+            is_balanced = card.queue.settings.is_balanced
+            by_key = fairness is not None or key != NO_KEY or is_balanced
+            if by_key and not is_balanced:
                 share = Share.among(fairness, key, keys)
             async with self._connections.reading(projects) as connection:
                 ahead = await (
                     connection.fetchval(self._connections.sql("ahead"), *own, *place)
-                    if share is None
+                    if not by_key
                     else connection.fetchval(
                         self._connections.sql("ahead_of_key"), *own, *place, key or None
                     )

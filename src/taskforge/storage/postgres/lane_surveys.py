@@ -70,7 +70,7 @@ class LaneSurveys:
                 taker
             ):
                 continue  # a queue has changed meanwhile: this may be how it was before
-            if any(card.servants for card in cards.values()):
+            if any(card.names_workers for card in cards.values()):
                 occupancy.serves_some()
                 view = occupancy.view(taker)
             view.judge(numbers, lanes, cards, circuits)

@@ -318,7 +318,7 @@ class CatalogCache:
             lanes = {number: self.lane(number) for number in view.unjudged}
             queues = {lane.queue for lane in lanes.values()}
             cards = {queue: self.card(catalog, queue) for queue in queues}
-            if any(card.servants for card in cards.values()):
+            if any(card.names_workers for card in cards.values()):
                 occupancy.serves_some()
             circuits = catalog.circuits or NO_CIRCUITS
             occupancy.view(taker).judge(list(lanes), lanes, cards, circuits)

@@ -13,6 +13,7 @@ from taskforge.domain.assignment import Assignment, AssignmentChange
 from taskforge.domain.audit import Note
 from taskforge.domain.changes import Changed, JobChange
 from taskforge.domain.claim import Claim, Lapsed
+from taskforge.domain.dispatch import BalancedQueues, QueuePlacements
 from taskforge.domain.execution import Beat, Execution
 from taskforge.domain.explanation import Explanation
 from taskforge.domain.finding import Finding, PartitionUpkeep, UpkeepState
@@ -31,6 +32,7 @@ from taskforge.storage.records.circuits import declare_dependencies
 from taskforge.storage.records.projects import find_home
 from taskforge.storage.sqlite import (
     assignments,
+    dispatch,
     examination,
     explain,
     firing,
@@ -72,9 +74,8 @@ class SqliteEngine:
         heartbeat_timeout_seconds: float | None = None,
     ) -> None:
         """`durable=False` lets a commit return before the disk has it: a power cut may then lose
-        the last moments, a crash of the process does not. Workers that are silent for longer than
-        `heartbeat_timeout_seconds`, or two thirds of their lease, are unhealthy. `clock` replaces
-        the machine's clocks, for tests."""
+        the last moments. Workers that are silent for longer than `heartbeat_timeout_seconds`, or
+        two thirds of their lease, are unhealthy. `clock` replaces the machine's, for tests."""
         self._path = Path(path)
         self._project = project
         self._heartbeat_timeout = heartbeat_timeout_seconds
@@ -118,9 +119,8 @@ class SqliteEngine:
 
     def _exit(self) -> None:
         """Without a `close`, what is queued is still written, and nothing is left open."""
-        self._writer.stop()
-        self._signals.stop()
-        self._readers.stop()
+        for one in (self._writer, self._signals, self._readers):
+            one.stop()
 
     async def mark_restored(self) -> None:
         await asyncio.to_thread(restores.adopt, self._path, self._stamp.steady())
@@ -145,16 +145,12 @@ class SqliteEngine:
     async def finish(self, finishes: Sequence[Finish], *, lapsed: bool = False) -> list[Lost]:
         if not finishes:
             return []
-        return await self._writer.submit(
-            lambda transaction: finish_claims(transaction, finishes, lapsed=lapsed)
-        )
+        return await self._writer.submit(partial(finish_claims, finishes=finishes, lapsed=lapsed))
 
     async def beat(self, beats: Sequence[Beat]) -> list[Lost]:
         if not beats:
             return []
-        return await self._writer.submit(
-            lambda transaction: write_beats(transaction, beats), lazy=True
-        )
+        return await self._writer.submit(partial(write_beats, beats=beats), lazy=True)
 
     async def log(self, lines: Sequence[NewLine]) -> list[Lost]:
         if not lines:
@@ -167,9 +163,8 @@ class SqliteEngine:
     # --- Workers and leases ---
 
     async def register(self, project: int, worker: NewWorker, lease_seconds: float) -> Registered:
-        registered = await self._writer.submit(
-            lambda transaction: workers.register(transaction, project, worker, lease_seconds)
-        )
+        act = partial(workers.register, project=project, worker=worker, lease_seconds=lease_seconds)
+        registered = await self._writer.submit(act)
         await declare_dependencies(self, project, worker)
         return registered
 
@@ -239,9 +234,8 @@ class SqliteEngine:
     async def change_assignment(
         self, project: int, change: AssignmentChange, note: Note | None = None
     ) -> Assignment:
-        return await self._writer.submit(
-            lambda transaction: assignments.change_assignment(transaction, project, change, note)
-        )
+        act = partial(assignments.change_assignment, project=project, change=change, note=note)
+        return await self._writer.submit(act)
 
     async def assignments(self, projects: Sequence[int]) -> list[Assignment]:
         return await self._readers.read(lambda seen: assignments.list_assignments(seen, projects))
@@ -335,6 +329,14 @@ class SqliteEngine:
 
     async def fire(self, firings: Sequence[Firing], term: int | None) -> list[Fired]:
         return await self._writer.submit(partial(firing.fire, firings=firings, term=term))
+
+    # --- Load balancing ---
+
+    async def balanced_queues(self, after: int, jobs: int) -> BalancedQueues | None:
+        return await self._readers.search(lambda seen: dispatch.look(seen, after, jobs))
+
+    async def place(self, placements: Sequence[QueuePlacements], term: int) -> int:
+        return await self._writer.submit(partial(dispatch.place, placements=placements, term=term))
 
     # --- Records ---
 

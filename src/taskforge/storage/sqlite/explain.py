@@ -84,7 +84,8 @@ def _standing(
         return int(snapshot.execute(sql(name), arguments).fetchone()[0])
 
     share = None
-    if settings.fairness is not None or key != NO_KEY:
+    by_key = settings.fairness is not None or key != NO_KEY or settings.is_balanced
+    if by_key and not settings.is_balanced:
         keys = {NO_KEY for number, turn, _ in look if turn is not None and number in before.beside}
         for number in before.beside:
             held = snapshot.execute(sql("occupied_keys"), (lane.project, number, 0, MOST_LANES))
@@ -94,7 +95,7 @@ def _standing(
     if settings.limits_keys:
         counts = snapshot.execute(sql("count_keys"), (lane.queue,)).fetchall()
         of_key = next(((running, waits) for one, running, waits in counts if one == key), of_key)
-    ahead = count(before.better, before.beside, None if share is None else key)
+    ahead = count(before.better, before.beside, key if by_key else None)
     if settings.fairness is not None and settings.fairness.bucket is not None and key != NO_KEY:
         states = snapshot.execute(sql("key_gates"), (lane.queue, codec.json([key]))).fetchall()
         state = BucketState(*states[0][1:]) if states else None
@@ -116,4 +117,5 @@ def _standing(
         key_running=of_key[0],
         key_waiting=of_key[1],
         key_rate=key_rate,
+        placed=key if settings.is_balanced else None,
     )

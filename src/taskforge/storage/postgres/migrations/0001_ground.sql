@@ -572,7 +572,7 @@ begin
     insert into taskforge.job_tags (project, tag, job) select distinct owner, t.tag, job from unnest(tags) as t (tag);
     -- As domain/fairness.py has it: the first 63 bits of a hash.
     if target.is_fair and fairness_key is not null then
-        key := greatest(1, ('x' || encode(substr(sha256(convert_to(fairness_key, 'UTF8')), 1, 8), 'hex'))::bit(64)::bigint >> 1 & 9223372036854775807);
+        key := greatest(1, ('x' || encode(substr(sha256(convert_to(fairness_key, 'UTF8')), 1, 8), 'hex'))::bit(64)::bigint >> 2 & 4611686018427387903);
     end if;
     if run_at > moment then
         insert into taskforge.waiting (fence, job, project, lane, attempt, max_attempts, crashes, keyed, due, until, key)

@@ -4,6 +4,8 @@
 -- they become hash joins that walk every dead row of earlier batches. The facts are found in one
 -- go, an index scan for all of them in the partitions that may hold them, and joined in full, after
 -- all else: that cannot become a nested loop, and a job without facts would still move, not vanish.
+-- A key that stands for a worker (from 2^62 on) is of no use once that worker has the job: whatever
+-- becomes of it, it is placed anew.
 -- Only where there is something to take: whoever finds nothing writes nothing and holds nobody up.
 holder as materialized (
     select r.room, r.busy_since
@@ -29,7 +31,7 @@ placed as (
         timeout_at, timeout_seconds, beat_by, beat_seconds, deadline, gate, skipped, misfit_at, key, guarded)
     select fence, job, project, lane, queue, $1, attempt + 1, max_attempts, crashes, keyed, turn, $6, now,
         now + make_interval(secs => timeout_seconds), timeout_seconds, now + make_interval(secs => beat), beat, deadline, gate, skipped,
-        misfit_at, key, guarded
+        misfit_at, case when key < 4611686018427387904 then key end, guarded
     from known
 )
 select fence, lane, attempt + 1 as attempt, max_attempts, crashes, payload, timeout_seconds, beat as beat_seconds, tags, extras, turn,

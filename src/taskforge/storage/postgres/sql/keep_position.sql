@@ -1,0 +1,3 @@
+-- Where the balancing of a queue goes on. $1 queue · $2 position, as JSON
+insert into taskforge.dispatch_positions (queue, position) values ($1, $2)
+on conflict (queue) do update set position = excluded.position where dispatch_positions.position <> excluded.position

@@ -1,0 +1,286 @@
+"""Jobs of balanced queues are placed on workers, and only those take them."""
+
+from collections import Counter
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from taskforge.control.dispatcher import Dispatcher
+from taskforge.domain.assignment import Assign
+from taskforge.domain.changes import CancelJob, EditJob
+from taskforge.domain.dispatch import QueuePlacements
+from taskforge.domain.errors import Invalid
+from taskforge.domain.ids import epoch_of, job_of
+from taskforge.domain.job import Claimed, JobStatus
+from taskforge.domain.outcome import Finish, ToHandBack, ToRetry, ToSkipped, ToSucceeded
+from taskforge.domain.queue import Queue, QueueSettings
+from taskforge.domain.tenancy import FIRST_PROJECT
+from taskforge.domain.term import Deposed
+from taskforge.domain.worker import Registered, Sample, UpdateWorker
+from taskforge.storage.records.cluster import ClusterRecords
+from tests.support.nodes import a_node
+from tests.support.world import ERROR, World
+
+
+async def lead(world: World) -> int:
+    cluster = ClusterRecords(world.engine)
+    term = await cluster.take(a_node(), (await cluster.look(a_node())).reign, 60.0)
+    assert term is not None
+    return term
+
+
+async def crew(world: World, count: int = 3, **options: Any) -> list[Registered]:
+    """Workers that have been heard of, in the order of their ids."""
+    workers = [
+        await world.online_worker(name=f"worker {number}", **options) for number in range(count)
+    ]
+    return sorted(workers, key=lambda one: one.worker)
+
+
+async def balanced(world: World, policy: str, **settings: Any) -> Queue:
+    return await world.queue("spread", load_balancing=policy, **settings)
+
+
+async def change_worker(world: World, worker: Registered, **changes: Any) -> None:
+    change = UpdateWorker(worker=worker.worker, **changes)
+    await world.engine.change_worker(FIRST_PROJECT, change)
+
+
+async def take_all(world: World, worker: Registered, limit: int = 100) -> list[Claimed]:
+    taken: list[Claimed] = []
+    while claimed := await world.claim(worker, limit):
+        assert not await world.engine.finish([Finish(one.fence, ToSucceeded()) for one in claimed])
+        taken += claimed
+    return taken
+
+
+async def shares(world: World, workers: list[Registered]) -> list[int]:
+    """How many jobs each takes of what is placed."""
+    return [len(await take_all(world, worker)) for worker in workers]
+
+
+async def test_nobody_takes_a_job_before_it_is_placed_and_then_only_that_worker(
+    world: World,
+) -> None:
+    await balanced(world, "round_robin")
+    workers = await crew(world)
+    await world.enqueue_many(9, "spread")
+    assert await shares(world, workers) == [0, 0, 0]
+    assert (await world.stats("spread")).pending == 9
+    done = await Dispatcher(world.engine).once(await lead(world))
+    assert (done.placed, done.waiting) == (9, 0)
+    assert (await world.stats("spread")).pending == 9
+    assert await shares(world, workers) == [3, 3, 3]
+
+
+async def test_queues_that_are_pulled_have_no_dispatcher(world: World) -> None:
+    await world.queue("pulled")
+    await world.enqueue("pulled")
+    assert await world.engine.balanced_queues(0, 10) is None
+    assert not (await Dispatcher(world.engine).once(await lead(world))).is_needed
+    [worker] = await crew(world, 1)
+    assert len(await world.claim(worker)) == 1
+
+
+async def test_shares_follow_weights_within_one_percent_whoever_leads(world: World) -> None:
+    queue = await balanced(world, "weighted_round_robin")
+    workers = await crew(world, max_concurrent_jobs=50)
+    weights = dict(zip((one.worker for one in workers), (5, 3, 2), strict=True))
+    for worker, weight in weights.items():
+        await world.engine.change_assignment(FIRST_PROJECT, Assign(queue.id, worker, weight))
+    jobs, taken = 10_000, Counter[UUID]()
+    for _ in range(10):
+        await world.enqueue_many(jobs // 10, "spread")
+    while sum(taken.values()) < jobs:
+        # Each time another leader, which goes on where the last one was.
+        await Dispatcher(world.engine).once(await lead(world))
+        for worker in workers:
+            taken[worker.worker] += len(await take_all(world, worker))
+    for worker, weight in weights.items():
+        assert taken[worker] == pytest.approx(jobs * weight / 10, abs=jobs * weight / 1_000)
+
+
+async def test_the_least_loaded_worker_gets_the_next_job(world: World) -> None:
+    await balanced(world, "least_load")
+    small, large = await crew(world, 2, max_concurrent_jobs=4)
+    await change_worker(world, large, max_concurrent_jobs=12)
+    await world.enqueue_many(8, "spread")
+    await Dispatcher(world.engine).once(await lead(world))
+    assert await shares(world, [small, large]) == [2, 6]
+
+
+async def test_where_load_decides_nobody_gets_more_than_it_can_start_soon(world: World) -> None:
+    await balanced(world, "least_load")
+    await crew(world, 1, max_concurrent_jobs=4)
+    await world.enqueue_many(100, "spread")
+    done = await Dispatcher(world.engine).once(await lead(world))
+    assert (done.placed, done.waiting) == (8, 92)
+
+
+async def test_a_key_stays_with_its_worker_and_goes_on_elsewhere_when_that_is_gone(
+    world: World,
+) -> None:
+    await balanced(world, "sticky")
+    workers = await crew(world)
+    keys = [f"customer {number}" for number in range(60)]
+    term = await lead(world)
+
+    async def homes(serving: list[Registered]) -> dict[str, UUID]:
+        for key in keys:
+            await world.enqueue("spread", payload=key, fairness_key=key)
+        await Dispatcher(world.engine).once(term)
+        return {
+            one.payload.decode().strip('"'): worker.worker
+            for worker in serving
+            for one in await take_all(world, worker)
+        }
+
+    before = await homes(workers)
+    assert set(before) == set(keys)
+    assert set(Counter(before.values())) == {one.worker for one in workers}
+    assert await homes(workers) == before
+    await world.engine.deregister(workers[0].incarnation)
+    after = await homes(workers[1:])
+    assert {key for key in keys if before[key] != workers[0].worker} == {
+        key for key in keys if after[key] == before[key]
+    }
+
+
+@pytest.mark.parametrize("how", ["draining", "dead", "unhealthy", "gone"])
+async def test_what_is_placed_on_a_worker_that_is_lost_is_placed_anew_unspent(
+    world: World, how: str
+) -> None:
+    await balanced(world, "round_robin")
+    lost, other = await crew(world, 2, lease=60.0)
+    jobs = await world.enqueue_many(10, "spread")
+    dispatcher, term = Dispatcher(world.engine), await lead(world)
+    await dispatcher.once(term)
+    match how:
+        case "draining":
+            await change_worker(world, lost, drain_mode=True)
+        case "unhealthy":
+            await world.engine.renew(lost.incarnation, 60.0, Sample(healthy=False))
+        case "gone":
+            await world.engine.deregister(lost.incarnation)
+        case "dead":
+            world.clock.advance(30)
+            await world.engine.renew(other.incarnation, 60.0, Sample())
+            world.clock.advance(40)
+            await world.engine.renew(other.incarnation, 60.0, Sample())
+    await dispatcher.once(term)
+    await dispatcher.once(term)
+    claimed = await world.claim(other, 20)
+    assert {job_of(one.fence) for one in claimed} == set(jobs)
+    assert {(one.attempt, epoch_of(one.fence)) for one in claimed} == {(1, 1)}
+
+
+async def test_what_is_tried_again_handed_back_or_skipped_is_placed_anew(world: World) -> None:
+    await balanced(world, "round_robin")
+    first, second = await crew(world, 2)
+    dispatcher, term = Dispatcher(world.engine), await lead(world)
+    await world.enqueue("spread")
+    await dispatcher.once(term)
+    for transition in (ToHandBack("stopping"), ToRetry(0.0, ERROR), ToSkipped("not mine")):
+        worker = first
+        if not (claimed := await world.claim(worker)):
+            worker = second
+            claimed = await world.claim(worker)
+        assert not await world.engine.finish([Finish(claimed[0].fence, transition)])
+        assert not await world.claim(first)
+        assert not await world.claim(second)
+        await dispatcher.once(term)
+    # Whoever skipped it does not get it again.
+    other = second if worker is first else first
+    assert len(await world.claim(other)) == 1
+
+
+async def test_placed_jobs_are_cancelled_edited_and_counted_like_any_other(world: World) -> None:
+    queue = await balanced(world, "round_robin")
+    [worker] = await crew(world, 1)
+    one, two, three = await world.enqueue_many(3, "spread")
+    dispatcher, term = Dispatcher(world.engine), await lead(world)
+    await dispatcher.once(term)
+    await world.change(one, CancelJob())
+    await world.change(two, EditJob(priority=5))
+    assert await world.status(one) is JobStatus.CANCELLED
+    assert (await world.stats("spread")).pending == 2
+    # An edited job waits to be placed again.
+    assert await world.claim_jobs(worker) == [three]
+    await dispatcher.once(term)
+    assert await world.claim_jobs(worker) == [two]
+    await world.enqueue("spread")
+    await dispatcher.once(term)
+    await world.pause(queue)
+    assert await world.claim(worker) == []
+
+
+async def test_back_to_pull_whoever_is_free_takes_what_was_placed(world: World) -> None:
+    queue = await balanced(world, "round_robin")
+    workers = await crew(world, 2)
+    await world.enqueue_many(10, "spread")
+    await Dispatcher(world.engine).once(await lead(world))
+    await world.enqueue_many(2, "spread")
+    assert len(await world.claim(workers[0])) == 5
+    await world.update(queue, settings=QueueSettings())
+    assert len(await world.claim(workers[0], 5)) == 5
+    assert len(await take_all(world, workers[1])) == 2
+
+
+async def test_from_fairness_to_balance_keys_stand_for_workers(world: World) -> None:
+    queue = await world.queue("spread", fairness={})
+    [worker] = await crew(world, 1)
+    for key in "abc":
+        await world.enqueue("spread", fairness_key=key)
+    assert len(await world.claim(worker, 1)) == 1
+    await world.update(queue, settings=QueueSettings(load_balancing="least_load"))
+    assert await world.claim(worker) == []
+    dispatcher, term = Dispatcher(world.engine), await lead(world)
+    await dispatcher.once(term)
+    await dispatcher.once(term)
+    assert len(await world.claim(worker)) == 2
+
+
+async def test_only_workers_that_may_take_a_job_get_it(world: World) -> None:
+    await balanced(world, "round_robin")
+    able = await world.online_worker(name="able", capabilities={"gpu": True})
+    plain = await world.online_worker(name="plain")
+    await world.enqueue_many(4, "spread", requires={"gpu": True})
+    done = await Dispatcher(world.engine).once(await lead(world))
+    assert done.placed == 4
+    assert await shares(world, [able, plain]) == [4, 0]
+
+
+async def test_a_deposed_leader_places_nothing(world: World) -> None:
+    await balanced(world, "round_robin")
+    workers = await crew(world, 1)
+    await world.enqueue_many(3, "spread")
+    old = await lead(world)
+    await lead(world)
+    with pytest.raises(Deposed):
+        await Dispatcher(world.engine).once(old)
+    assert await shares(world, workers) == [0]
+
+
+async def test_two_leaders_place_no_job_twice(world: World) -> None:
+    """One that was deposed between its look and its write."""
+    await balanced(world, "round_robin")
+    first, second = await crew(world, 2)
+    await world.enqueue_many(2, "spread")
+    seen = await world.engine.balanced_queues(0, 10)
+    assert seen is not None
+    term = await lead(world)
+    await Dispatcher(world.engine).once(term)
+    [stale] = seen.items
+    again = [
+        QueuePlacements(stale.queue.number, FIRST_PROJECT, (), stale.position),
+    ]
+    assert await world.engine.place(again, term) == 0
+    assert await shares(world, [first, second]) == [1, 1]
+
+
+def test_a_balanced_queue_has_no_fairness() -> None:
+    with pytest.raises(Invalid, match=r"settings\.load_balancing.*fairness"):
+        QueueSettings.parse({"load_balancing": "sticky", "fairness": {}})
+    with pytest.raises(Invalid, match="round_robin, weighted_round_robin"):
+        QueueSettings.parse({"load_balancing": "roundrobin"})
