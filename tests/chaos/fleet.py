@@ -42,6 +42,7 @@ class Fleet:
         served: str = "",
         lease: float = LEASE,
         upkeep: float = 0.1,
+        leader: float = 10.0,
         **store: str,
     ) -> None:
         """`store` says where the jobs are: url, and schema on PostgreSQL. `served`: an address to
@@ -56,6 +57,7 @@ class Fleet:
             "lease_seconds": lease,
             "grace_seconds": GRACE,
             "upkeep_seconds": upkeep,
+            "leader_seconds": leader,
             "poll_seconds": 0.3,
             # Processes die here, never the machine: as little as the tests' PostgreSQL need SQLite
             # wait for the disk, which on some machines stands still for longer than these leases

@@ -4,10 +4,12 @@ from collections import Counter
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import pytest
 
-from taskforge.control.dispatcher import Dispatcher
+from taskforge.control.dispatcher import Dispatcher, backlog_of
 from taskforge.domain.assignment import Assign
+from taskforge.domain.balancer import weighted
 from taskforge.domain.changes import CancelJob, EditJob
 from taskforge.domain.dispatch import QueuePlacements
 from taskforge.domain.errors import Invalid
@@ -284,3 +286,29 @@ def test_a_balanced_queue_has_no_fairness() -> None:
         QueueSettings.parse({"load_balancing": "sticky", "fairness": {}})
     with pytest.raises(Invalid, match="round_robin, weighted_round_robin"):
         QueueSettings.parse({"load_balancing": "roundrobin"})
+
+
+# --- Twins: what the tests above must catch ---
+
+
+async def test_a_dispatcher_that_ignores_weights_is_caught(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unweighted(credit: Any, candidates: Any) -> Any:
+        alike = [msgspec.structs.replace(one, weight=1) for one in candidates]
+        return weighted(credit, alike)
+
+    monkeypatch.setattr("taskforge.domain.dispatch.weighted", unweighted)
+    with pytest.raises(AssertionError):
+        await test_shares_follow_weights_within_one_percent_whoever_leads(world)
+
+
+async def test_a_placement_that_survives_its_worker_is_caught(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lasting(*arguments: Any) -> Any:
+        return msgspec.structs.replace(backlog_of(*arguments), adrift=())
+
+    monkeypatch.setattr("taskforge.control.dispatcher.backlog_of", lasting)
+    with pytest.raises(AssertionError):
+        await test_what_is_placed_on_a_worker_that_is_lost_is_placed_anew_unspent(world, "gone")

@@ -112,7 +112,7 @@ class Backlog(msgspec.Struct, frozen=True, kw_only=True):
     adrift: tuple[tuple[int, int], ...] = ()  # lane and key of what must be placed anew
 
 
-class Placement(msgspec.Struct, frozen=True):
+class PlacedJob(msgspec.Struct, frozen=True):
     fence: UUID
     lane: int
     turn: int
@@ -124,7 +124,7 @@ class QueuePlacements(msgspec.Struct, frozen=True):
 
     queue: int
     project: int
-    placements: tuple[Placement, ...]
+    placements: tuple[PlacedJob, ...]
     position: Position
     adrift: tuple[tuple[int, int], ...] = ()
 
@@ -142,7 +142,7 @@ def place_jobs(
     for job in backlog.jobs:
         worker, goes_on = chooser.choose(job)
         if worker is not None:
-            placements.append(Placement(job.fence, job.lane, job.turn, worker))
+            placements.append(PlacedJob(job.fence, job.lane, job.turn, worker))
         elif not goes_on:
             break
     return QueuePlacements(
@@ -249,7 +249,7 @@ class _Chooser:
         return msgspec.structs.replace(self.position, credits={**absent, **owed})
 
 
-def next_depth(depth: int, backlog: Backlog, placed: Sequence[Placement]) -> int:
+def next_depth(depth: int, backlog: Backlog, placed: Sequence[PlacedJob]) -> int:
     """How far ahead workers are given jobs next time: more where one had nothing left, less where
     all have plenty."""
     if not backlog.workers or not backlog.jobs:
