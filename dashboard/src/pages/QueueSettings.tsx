@@ -20,6 +20,7 @@ const GROUPS: [string, Setting[]][] = [
     { name: "max_concurrent_jobs", label: "At once", unit: "jobs" },
     { name: "rate_limit", label: "Rate limit", unit: "a minute" },
     { name: "rate_limit_burst", label: "Burst", unit: "jobs", hint: "one second's worth" },
+    { name: "load_balancing", label: "Who gets jobs", plain: "pull", choices: ["pull", "round_robin", "weighted_round_robin", "least_load", "adaptive", "sticky"] },
     { name: "rate_limit_algorithm", label: "Kept by", plain: "token_bucket", choices: ["token_bucket", "fixed_rate", "leaky_bucket", "adaptive"] },
   ]],
   ["Retries", [
