@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from taskforge.sdk.app import TaskForge
     from taskforge.sdk.handles import JobCancelled, JobDeadLettered, JobFailed, JobHandle
     from taskforge.sdk.job_classes import Job
+    from taskforge.sdk.logs import configure_logging
     from taskforge.sdk.manager import CustomWorker, IncomingJob, WorkerManager
     from taskforge.sdk.options import Priority
     from taskforge.worker.context import Context, current_context
@@ -46,6 +47,7 @@ _WHERE = {
     "TaskForge": "taskforge.sdk.app",
     "TaskForgeError": "taskforge.domain.errors",
     "WorkerManager": "taskforge.sdk.manager",
+    "configure_logging": "taskforge.sdk.logs",
     "current_context": "taskforge.worker.context",
 }
 
@@ -73,6 +75,7 @@ __all__ = [
     "TaskForgeError",
     "WorkerManager",
     "__version__",
+    "configure_logging",
     "current_context",
 ]
 

@@ -24,6 +24,8 @@ from taskforge.setting_sources import (
     told_as,
 )
 
+LOG_FORMATS = ("text", "json")
+
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Every setting, with its default. `docs/reference/settings.md` is generated from the comments
@@ -97,6 +99,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     # A file that servers append the head of the audit log to, kept where the store's users do not
     # write; without one it goes to the server's log
     audit_head_file: str = ""
+    # How a process writes its log to standard error: text, or json with one object a line
+    log_format: str = "text"
     # How long finished jobs are kept where their queue does not say
     retention_days: float = 7.0
 
@@ -279,5 +283,6 @@ _CHECKS: dict[str, Any] = {
     "audit_key": _secrets,
     "audit_key_file": lambda field, value: rules.text(field, value, least=0, most=4_000),
     "audit_head_file": lambda field, value: rules.text(field, value, least=0, most=4_000),
+    "log_format": lambda field, value: rules.choice(field, value, LOG_FORMATS),
     "retention_days": _seconds(0.01, 3_650),
 }

@@ -12,7 +12,7 @@ import msgspec
 
 from taskforge.domain.outcome import HELD_UP
 from taskforge.ports.engine import AnyEngine
-from taskforge.telemetry.logs import LINE
+from taskforge.telemetry.logs import start_logging
 from taskforge.wiring import make_engine, work_source
 from taskforge.worker.processes.keeper_words import LOST, Charge
 from taskforge.worker.processes.lease import keep
@@ -20,12 +20,12 @@ from taskforge.worker.processes.process_watch import outlive_signals
 
 
 async def main() -> int:
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format=LINE)
     # The worker itself says when the store has gone and when it is back.
     logging.getLogger("taskforge.store").setLevel(logging.ERROR)
     # Unbuffered: what follows the first line is for the keeper to read.
     with os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0) as unbuffered:
         charge = msgspec.json.decode(unbuffered.readline(), type=Charge)
+    start_logging(charge.settings.log_format, level=logging.WARNING)
     settings = msgspec.structs.replace(charge.settings, pool_size=2)
     return 0 if await keep(lambda: make_engine(settings), charge, StoredEndings()) else LOST
 

@@ -99,6 +99,12 @@ current: contextvars.ContextVar[Running | None] = contextvars.ContextVar(
 )
 
 
+# the name of the worker that this code runs in
+current_worker: contextvars.ContextVar[str | None] = contextvars.ContextVar(
+    "taskforge_worker", default=None
+)
+
+
 class Context:
     """A handler's view of its job. Every method is safe from async handlers, threads and child
     processes."""

@@ -18,6 +18,8 @@ from taskforge.domain.outcome import (
     RetryAfter,
     TimedOut,
 )
+from taskforge.telemetry.logs import FIELDS
+from taskforge.worker.log_fields import fields_of
 
 logger = logging.getLogger("taskforge.worker")
 MOST_A_SECOND = 20
@@ -42,10 +44,11 @@ class FailureLog:
         self._told += 1
         if isinstance(outcome, MisfitOutcome):
             words = "%s left to other workers: %s (taskforge jobs explain %s)"
-            _warn(words, job.job_type, _in_short(outcome), job_of(job.fence))
+            _warn(job, words, job.job_type, _in_short(outcome), job_of(job.fence))
             return
         words = "%s failed, attempt %d of %d: %s (taskforge jobs show %s)"
         _warn(
+            job,
             words,
             job.job_type,
             job.attempt,
@@ -61,12 +64,12 @@ class FailureLog:
             return
         untold, self._untold, self._told, self._since = self._untold, 0, 0, now
         if untold:
-            _warn("%d more attempts failed within a second (taskforge jobs list)", untold)
+            _warn(None, "%d more attempts failed within a second (taskforge jobs list)", untold)
 
 
-def _warn(words: str, *values: object) -> None:
+def _warn(job: Claimed | None, words: str, *values: object) -> None:
     with contextlib.suppress(Exception):  # the app's own logging must not end a slot
-        logger.warning(words, *values)
+        logger.warning(words, *values, extra={} if job is None else {FIELDS: fields_of(job)})
 
 
 def _in_short(outcome: Failed) -> str:

@@ -15,7 +15,7 @@ from taskforge.domain.execution import Beat
 from taskforge.domain.job import Claimed
 from taskforge.domain.log import Level, NewLine
 from taskforge.ports.work_source import WorkSource
-from taskforge.worker.context import Running, current, metadata_bytes
+from taskforge.worker.context import Running, current, current_worker, metadata_bytes
 
 MOST_LINES = 20_000
 MOST_AT_ONCE = 1_000
@@ -166,9 +166,11 @@ class Reporter:
 
 
 @contextlib.contextmanager
-def job_logging() -> Iterator[None]:
+def job_logging(worker: str | None = None) -> Iterator[None]:
     """While this lasts, what handlers in this process log goes into their executions' logs; once,
-    whatever number of workers."""
+    whatever number of workers. What is logged in tasks that begin within tells of this one."""
+    if worker is not None:
+        current_worker.set(worker)
     root = logging.getLogger()
     with _installing:
         _installed.append(JobLogHandler() if not _installed else _installed[0])

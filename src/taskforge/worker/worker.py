@@ -118,7 +118,7 @@ class LiveWorker:
         the next."""
         self.watchdog.start()
         try:
-            with job_logging():
+            with job_logging(self.name):
                 await self._relive()
         finally:
             self.watchdog.stop()

@@ -8,14 +8,15 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
+from taskforge.cli.logs import LogFormat
 from taskforge.cli.serving import Serving, prepare
 from taskforge.cli.session import run
 from taskforge.cli.store import STORE, Store, explained, masked
 from taskforge.cli.ui.screen import console
 from taskforge.cli.ui.terminal import emit
 from taskforge.node import make_node
+from taskforge.sdk.logs import configure_logging
 from taskforge.settings import Settings
-from taskforge.telemetry.logs import start_logging
 from taskforge.wiring import make_store
 from taskforge.worker.processes.process_watch import heard
 
@@ -26,13 +27,15 @@ def server(
         str | None, Parameter(help="Where to listen; 127.0.0.1 keeps it to this machine.")
     ] = None,
     port: Annotated[int | None, Parameter(help="On which port.")] = None,
+    log_format: LogFormat = None,
     store: Store = STORE,
 ) -> int:
     """Serve the REST API until stopped. The first start prints a one-time login link and an API
     key."""
-    start_logging()
+    flags = {"url": store.url, "schema": store.schema, "host": host, "port": port}
+    settings = Settings.load(flags | {"log_format": log_format})
+    configure_logging(settings.log_format)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    settings = Settings.load({"url": store.url, "schema": store.schema, "host": host, "port": port})
     return run(_serve(settings, quiet=store.json))
 
 

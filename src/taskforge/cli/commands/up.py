@@ -17,6 +17,7 @@ from rich.text import Text
 from taskforge.cli.application import load
 from taskforge.cli.commands.worker import MOST_SLOTS
 from taskforge.cli.failure import CommandError
+from taskforge.cli.logs import LogFormat, log_as_set
 from taskforge.cli.moments import seconds as parse_seconds
 from taskforge.cli.reload import folder_of, reload_on_change
 from taskforge.cli.selection import listed
@@ -30,7 +31,6 @@ from taskforge.cli.ui.terminal import emit
 from taskforge.domain import rules
 from taskforge.sdk.app import TaskForge
 from taskforge.services import Errand
-from taskforge.telemetry.logs import start_logging
 
 logger = logging.getLogger("taskforge.cli")
 PLAIN_SECONDS = 2.0
@@ -57,6 +57,7 @@ def up(
         Parameter(help="Serve the REST API on this port; another is taken if it is in use."),
     ] = None,
     no_api: Annotated[bool, Parameter(help="Serve no REST API.")] = False,
+    log_format: LogFormat = None,
     store: Store = STORE,
 ) -> int:
     """Run an app, or the demo, in one process: upkeep, a worker, the REST API, and a live view on a
@@ -67,6 +68,8 @@ def up(
     if reload:
         return _reload(app, limit, store)
     forge = _demo(store) if app is None else load(app, store)
+    if log_format is not None:
+        forge.settings = forge.settings.changed(log_format=log_format)
     if port is not None:
         forge.settings = forge.settings.changed(port=port)
     return run(_up(forge, app, limit, store, api=not no_api, slots=slots, queues=wanted))
@@ -120,7 +123,7 @@ async def _up(
     live = sys.stdout.isatty() and not store.json
     with Pane.opened() if live else contextlib.nullcontext() as pane:
         if pane is None:
-            start_logging()
+            log_as_set(forge, None)
         async with connected(forge, **options) as session:
             observer = Observer(session.engine)
             beside = [Errand("demo", lambda: _feed(session))] if app is None else []

@@ -9,13 +9,13 @@ from cyclopts import Parameter
 
 from taskforge.cli.application import load
 from taskforge.cli.failure import CommandError
+from taskforge.cli.logs import LogFormat, begin_log, log_as_set
 from taskforge.cli.selection import listed
 from taskforge.cli.session import connected, run
 from taskforge.cli.store import STORE, Store, masked
 from taskforge.cli.ui.terminal import emit
 from taskforge.domain import rules
 from taskforge.sdk.app import TaskForge
-from taskforge.telemetry.logs import start_logging
 from taskforge.worker.processes.supervision import LEFT, Supervision, take_supervision
 from taskforge.worker.processes.supervisor import DEREGISTERED, REPLACE, supervise
 
@@ -50,16 +50,18 @@ def worker(
     max_memory_mb: Annotated[
         int | None, Parameter(help="Replace the process when it has grown beyond this.")
     ] = None,
+    log_format: LogFormat = None,
     store: Store = STORE,
 ) -> int:
     """Run an app's jobs until stopped. SIGTERM or Ctrl-C lets running jobs finish within the grace
     time; twice stops at once."""
     supervision = take_supervision()
-    start_logging()
+    begin_log(log_format)
     rules.integer("--slots", slots, 1, MOST_SLOTS)
     rules.integer("--processes", processes, 0, MOST_PROCESSES)
     wanted = listed("--queues", queues, "emails,default")
     forge = load(app, store)
+    log_as_set(forge, log_format)
     is_limited = max_jobs is not None or max_memory_mb is not None
     if processes > 1 or (processes == 1 and is_limited and supervision is None):
         return _supervise(processes, name, max_memory_mb)

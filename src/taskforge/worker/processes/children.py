@@ -26,8 +26,10 @@ from taskforge.domain.execution import Beat
 from taskforge.domain.job import Claimed
 from taskforge.domain.log import NewLine
 from taskforge.domain.outcome import MAX_RESULT_BYTES
+from taskforge.telemetry.logs import FIELDS
 from taskforge.worker.context import Channel, Running, context_of, current
 from taskforge.worker.frames import frames_of
+from taskforge.worker.log_fields import fields_of
 from taskforge.worker.processes.process_id import ProcessId, kill_group, process_of
 from taskforge.worker.processes.process_watch import die_with_parent, lead_a_group, outlive_signals
 from taskforge.worker.registry import Handler
@@ -88,18 +90,18 @@ class HandlerProcess:
         while True:
             word, *values = self.connection.recv()
             if word == "record":
-                _log_here(*values)
+                _log_here(request[1], *values)
             elif word in ("progress", "line", "metric"):
                 getattr(channel, word)(*values)
             else:
                 return word, *values
 
 
-def _log_here(name: str, level: int, text: str) -> None:
+def _log_here(job: Claimed, name: str, level: int, text: str) -> None:
     """What a handler logged in its process goes where this one's logging goes, as if it had run
     here. No job is current in this thread, so it is not written to the execution's log again."""
     with contextlib.suppress(Exception):
-        logging.getLogger(name).log(level, "%s", text)
+        logging.getLogger(name).log(level, "%s", text, extra={FIELDS: fields_of(job)})
 
 
 class NotTaken(Exception):
