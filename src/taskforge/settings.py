@@ -101,6 +101,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     audit_head_file: str = ""
     # How a process writes its log to standard error: text, or json with one object a line
     log_format: str = "text"
+    # Where `taskforge worker` answers GET /metrics, on 127.0.0.1 alone: the port of its first
+    # process, and the next ones for those behind it; 0: nowhere
+    metrics_port: int = 0
     # How long finished jobs are kept where their queue does not say
     retention_days: float = 7.0
 
@@ -284,5 +287,6 @@ _CHECKS: dict[str, Any] = {
     "audit_key_file": lambda field, value: rules.text(field, value, least=0, most=4_000),
     "audit_head_file": lambda field, value: rules.text(field, value, least=0, most=4_000),
     "log_format": lambda field, value: rules.choice(field, value, LOG_FORMATS),
+    "metrics_port": lambda field, value: rules.integer(field, value, 0, 65_535),
     "retention_days": _seconds(0.01, 3_650),
 }

@@ -11,9 +11,11 @@ class MetricFamily(msgspec.Struct, frozen=True):
     """One metric with all its series: labels and value of each."""
 
     name: str
-    kind: str  # gauge or counter
+    kind: str  # gauge, counter or histogram
     help: str
     series: list[tuple[Mapping[str, str], float]]
+    # of a histogram, with what comes behind the name: _bucket, _sum or _count
+    parts: list[tuple[str, Mapping[str, str], float]] = []
 
 
 def render(families: Iterable[MetricFamily]) -> str:
@@ -21,9 +23,10 @@ def render(families: Iterable[MetricFamily]) -> str:
     for family in families:
         lines.append(f"# HELP {family.name} {_escape_help(family.help)}")
         lines.append(f"# TYPE {family.name} {family.kind}")
-        for labels, value in family.series:
+        parts = [("", labels, value) for labels, value in family.series] + family.parts
+        for behind, labels, value in parts:
             named = ",".join(f'{name}="{_escape(text)}"' for name, text in labels.items())
-            head = f"{family.name}{{{named}}}" if named else family.name
+            head = f"{family.name}{behind}{{{named}}}" if named else f"{family.name}{behind}"
             lines.append(f"{head} {float(value):.15g}")
     return "\n".join(lines) + "\n"
 

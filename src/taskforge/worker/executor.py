@@ -28,7 +28,7 @@ from taskforge.ports.work_source import Completion
 from taskforge.worker.context import Channel, Running, current
 from taskforge.worker.context_await import ContextAwait
 from taskforge.worker.failure_log import FailureLog
-from taskforge.worker.finisher import OutcomeSink
+from taskforge.worker.finisher import OutcomeSink, watched
 from taskforge.worker.handler_calls import FailureHook, HandlerCalls, Middleware
 from taskforge.worker.handler_outcomes import (
     outcome_of_error,
@@ -67,7 +67,7 @@ class Executor:
         self._registry = registry
         self._channel = channel
         self._outcomes = outcomes
-        self._complete = outcomes.put
+        self._complete: Callable[[Completion], None] = outcomes.put
         self._most = most
         self._waiting: deque[Claimed] = deque()
         self._isolation = Isolation(channel, outcomes.drained)
@@ -94,6 +94,10 @@ class Executor:
     def reporting(self) -> int:
         """How many jobs have ended whose outcomes the store has not taken yet."""
         return self._outcomes.unsent
+
+    def watch(self, look: Callable[[Completion], None]) -> None:
+        """From now on this sees every outcome too; nobody who does not ask for it pays."""
+        self._complete = watched(self._complete, look)
 
     async def settle(self) -> None:
         """Until the store has taken all outcomes."""

@@ -146,3 +146,16 @@ def _is_refusal(error: Exception) -> bool:
     return isinstance(error, Invalid | Conflict | StoreFault) or not isinstance(
         error, TaskForgeError
     )
+
+
+Put = Callable[[Completion], None]
+
+
+def watched(put: Put, look: Put) -> Put:
+    """Puts an outcome where it belongs once that has seen it."""
+
+    def watch_and_put(completion: Completion) -> None:
+        look(completion)
+        put(completion)
+
+    return watch_and_put

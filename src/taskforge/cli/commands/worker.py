@@ -16,6 +16,7 @@ from taskforge.cli.store import STORE, Store, masked
 from taskforge.cli.ui.terminal import emit
 from taskforge.domain import rules
 from taskforge.sdk.app import TaskForge
+from taskforge.worker.metrics_server import HOST, MetricsServer
 from taskforge.worker.processes.supervision import LEFT, Supervision, take_supervision
 from taskforge.worker.processes.supervisor import DEREGISTERED, REPLACE, supervise
 
@@ -50,6 +51,13 @@ def worker(
     max_memory_mb: Annotated[
         int | None, Parameter(help="Replace the process when it has grown beyond this.")
     ] = None,
+    metrics_port: Annotated[
+        int | None,
+        Parameter(
+            help="Answer GET /metrics on this port of 127.0.0.1, and on the next ones for more "
+            "processes."
+        ),
+    ] = None,
     log_format: LogFormat = None,
     store: Store = STORE,
 ) -> int:
@@ -62,6 +70,7 @@ def worker(
     wanted = listed("--queues", queues, "emails,default")
     forge = load(app, store)
     log_as_set(forge, log_format)
+    forge.settings = forge.settings.changed(metrics_port=metrics_port)
     is_limited = max_jobs is not None or max_memory_mb is not None
     if processes > 1 or (processes == 1 and is_limited and supervision is None):
         return _supervise(processes, name, max_memory_mb)
@@ -124,6 +133,11 @@ async def _work(
             types,
         )
         beside = [session.memory_watch(max_memory_mb)] if max_memory_mb is not None else []
+        if forge.settings.metrics_port:
+            number = 0 if supervision is None else supervision.number
+            metrics = MetricsServer(session.worker, forge.settings.metrics_port + number)
+            logger.info("metrics on http://%s:%d/metrics", HOST, metrics.port)
+            beside += metrics.services()
         if supervision is not None:
             beside.append(session.supervisor_watch(supervision))
             beside.append(session.supervisor_news(supervision))

@@ -25,6 +25,7 @@ class Supervision(msgspec.Struct, frozen=True):
     # Whether the supervisor has had a process that was ready: the store is the right one then, and
     # away only for a while.
     was_ready: bool
+    number: int  # of the process among those that it keeps, from 0 on
 
     def tell(self, word: bytes) -> None:
         with contextlib.suppress(OSError):
@@ -53,10 +54,12 @@ class SupervisedProcess:
         self.pid = process.pid
 
     @classmethod
-    async def start(cls, command: Sequence[str], *, was_ready: bool) -> "SupervisedProcess":
+    async def start(
+        cls, command: Sequence[str], *, was_ready: bool, number: int
+    ) -> "SupervisedProcess":
         reading, writing = os.pipe()
         os.set_blocking(reading, False)
-        supervision = Supervision(os.getpid(), writing, was_ready)
+        supervision = Supervision(os.getpid(), writing, was_ready, number)
         try:
             # A session of its own: a Ctrl-C in the terminal reaches the supervisor alone, which
             # passes it on in order.

@@ -59,7 +59,9 @@ class Supervisor:
     async def _keep(self, slot: int) -> None:
         deaths = 0  # since the last process that worked well
         while not self._stop.is_set():
-            process = await SupervisedProcess.start(self._command, was_ready=self._has_been_ready())
+            process = await SupervisedProcess.start(
+                self._command, was_ready=self._has_been_ready(), number=slot
+            )
             self._alive[slot] = process
             if self._stop.is_set():  # which it was too early to be told
                 process.send_signal(signal.SIGTERM)

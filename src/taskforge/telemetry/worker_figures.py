@@ -1,0 +1,80 @@
+"""What a worker's process tells a scraper of itself: names, kinds and labels stand here, and
+nowhere else. The number of series is bounded, whatever runs."""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Mapping
+
+from taskforge.telemetry.exposition import MetricFamily
+
+BUCKET_SECONDS = (0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0)
+MOST_TYPES = 50  # of jobs that are told apart; what comes later counts as one
+OTHERS = "others"
+Labels = Mapping[str, str]
+
+
+class WorkerFigures:
+    """Counted on the event loop of the worker, for as long as its process lives."""
+
+    def __init__(self) -> None:
+        self._ended: Counter[tuple[str, str]] = Counter()
+        self._buckets: dict[str, list[int]] = {}
+        self._seconds: Counter[str] = Counter()
+        self.loop_lag_seconds = 0.0
+
+    def count(self, job_type: str, outcome: str, seconds: float | None) -> None:
+        """An execution has ended; None seconds: it had not begun."""
+        if job_type not in self._buckets:
+            if len(self._buckets) >= MOST_TYPES:
+                job_type = OTHERS
+            self._buckets.setdefault(job_type, [0] * (len(BUCKET_SECONDS) + 1))
+        self._ended[job_type, outcome] += 1
+        if seconds is not None:
+            self._buckets[job_type][bisect_left(BUCKET_SECONDS, seconds)] += 1
+            self._seconds[job_type] += seconds  # type: ignore[assignment]
+
+    def families(self, worker: str, slots: int, busy: int, unsent: int) -> list[MetricFamily]:
+        """As they stand now. Every series names its worker."""
+        of: Labels = {"worker": worker}
+        gauges = (
+            ("slots", "Jobs that this worker runs at once, at most.", slots),
+            ("busy", "Jobs in its hands.", busy),
+            ("unsent", "Outcomes that the store has not taken yet.", unsent),
+            ("loop_lag_seconds", "How late its event loop woke up last.", self.loop_lag_seconds),
+        )
+        return [
+            *(
+                MetricFamily(f"taskforge_worker_{name}", "gauge", words, [(of, value)])
+                for name, words, value in gauges
+            ),
+            MetricFamily(
+                "taskforge_worker_executions_total",
+                "counter",
+                "Executions that ended in this process.",
+                [
+                    ({**of, "job_type": job_type, "outcome": outcome}, count)
+                    for (job_type, outcome), count in sorted(self._ended.items())
+                ],
+            ),
+            MetricFamily(
+                "taskforge_worker_duration_seconds",
+                "histogram",
+                "How long executions ran in this process, whatever came of them.",
+                [],
+                [part for job_type in self._buckets for part in self._histogram(of, job_type)],
+            ),
+        ]
+
+    def _histogram(self, of: Labels, job_type: str) -> list[tuple[str, Labels, float]]:
+        labels = {**of, "job_type": job_type}
+        bounds = [f"{bound:g}" for bound in BUCKET_SECONDS] + ["+Inf"]
+        parts: list[tuple[str, Labels, float]] = []
+        total = 0
+        for bound, count in zip(bounds, self._buckets[job_type], strict=True):
+            total += count
+            parts.append(("_bucket", {**labels, "le": bound}, total))
+        return [
+            *parts,
+            ("_sum", labels, self._seconds[job_type]),
+            ("_count", labels, total),
+        ]
