@@ -218,3 +218,17 @@ async def test_jobs_are_made_listed_and_counted_by_queue_id_with_job_permissions
         "changed": 1,
         "refused": 0,
     }
+
+
+async def test_a_queue_with_nothing_behind_it_has_no_forecast_but_says_so(
+    root: httpx.AsyncClient,
+) -> None:
+    await root.post("/api/v1/queues", json={"name": "foretold"})
+    empty = await root.get("/api/v1/queues/foretold/forecast")
+    assert (empty.status_code, empty.json()["outlook"]) == (200, "empty"), empty.text
+    await root.post("/api/v1/jobs", json={"queue": "foretold", "job_type": "send"})
+    told = (await root.get("/api/v1/queues/foretold/forecast")).json()
+    assert (told["outlook"], told["pending"], told["wait"]) == ("unknown", 1, None)
+    await root.post("/api/v1/queues/foretold/pause")
+    assert (await root.get("/api/v1/queues/foretold/forecast")).json()["outlook"] == "paused"
+    assert (await root.get("/api/v1/queues/none-such/forecast")).status_code == 404

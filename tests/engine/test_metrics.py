@@ -8,12 +8,15 @@ import pytest
 
 from taskforge.control.sampler import Sampler
 from taskforge.domain.errors import Invalid
+from taskforge.domain.forecast import Outlook
 from taskforge.domain.metrics import Metrics, Period, Subject
 from taskforge.domain.outcome import Finish, ToFailed, ToHandBack, ToRetry, ToSucceeded
 from taskforge.domain.rollup import KEPT_DAYS, Grain
 from taskforge.domain.term import Deposed
 from taskforge.domain.worker import Sample
+from taskforge.operations.forecasts import forecast_queue
 from taskforge.operations.metrics import (
+    StoreMetrics,
     read_by_job_type,
     read_by_queue,
     read_by_worker,
@@ -235,3 +238,21 @@ async def test_nobody_reads_the_figures_of_another_project(world: World) -> None
     metrics = await read_metrics(world.engine, [other], Subject(), Period(since=since))
     assert metrics.totals.executions == 0
     assert await read_by_queue(world.engine, other, Period()) == []
+
+
+async def test_a_queue_is_foretold_by_its_last_minutes(world: World) -> None:
+    rollups = RollupRecords(world.engine)
+    await rollups.count_arrivals(0, world.clock.now())
+    await world.enqueue_many(300)
+    for _ in range(18):
+        world.clock.advance(60)
+        claimed = await world.claim(await world.worker(), 10)
+        await world.engine.finish([Finish(one.fence, ToSucceeded(), 1.0) for one in claimed])
+    await rollups.count_arrivals(0, world.clock.now())
+    await fold(world)
+    [queue] = [one.id for one in await world.engine.queues([world.engine.home])]
+    told = await forecast_queue(world.engine, StoreMetrics(world.engine), queue)
+    assert (told.outlook, told.pending) == (Outlook.DRAINING, 120)
+    assert (told.arrived_per_minute, told.ended_per_minute) == (0.0, 10.0)
+    assert told.drain is not None
+    assert told.drain.likely == 720.0

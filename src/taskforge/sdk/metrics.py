@@ -4,8 +4,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from taskforge.domain.forecast import Forecast
 from taskforge.domain.metrics import DEFAULT_SECONDS, Metrics, NamedMetrics, Period
-from taskforge.operations.naming import subject_named
+from taskforge.operations.forecasts import forecast_queue
+from taskforge.operations.naming import find_queue, subject_named
 from taskforge.wiring import metrics_of
 
 if TYPE_CHECKING:
@@ -36,6 +38,13 @@ class AppMetrics:
         subject = await subject_named(engine, queue=queue, job_type=job_type, worker=worker)
         period = Period(since=since, until=until, last_seconds=last, step_seconds=step)
         return await metrics_of(engine).metrics(subject, period)
+
+    async def forecast(self, queue: UUID | str) -> Forecast:
+        """What becomes of a queue if the next minutes are like the last ones: how long a job that
+        comes now waits, and when nothing waits any more."""
+        engine = await self._app.engine()
+        found = await find_queue(engine, str(queue))
+        return await forecast_queue(engine, metrics_of(engine), found.id)
 
     async def queues(
         self,

@@ -14,8 +14,12 @@ from taskforge.api.entry.problems import responses
 from taskforge.api.schema.views.queues import QueueStatsView, QueueView, queue_view, stats_view
 from taskforge.domain.access import Permission
 from taskforge.domain.errors import Conflict, NotFound, Stale, nearest
+from taskforge.domain.forecast import Forecast
+from taskforge.domain.metrics import Subject
 from taskforge.domain.query import QueueStats
 from taskforge.domain.queue import CreateQueue, DeleteQueue, Queue, QueueSettings, UpdateQueue
+from taskforge.operations.forecasts import forecast_from, period_before
+from taskforge.operations.metrics import read_metrics
 
 ProjectName = Annotated[
     str | None,
@@ -210,6 +214,22 @@ async def queue_stats(caller: NamedDependency[Caller], queue: QueueName) -> Queu
     return stats_view(next(one for one in found if one.queue_id == meant.id))
 
 
+@get(
+    "/queues/{queue:str}/forecast",
+    permission=Permission.QUEUE_READ,
+    tags=["Queues"],
+    responses=responses(404),
+)
+async def get_queue_forecast(caller: NamedDependency[Caller], queue: QueueName) -> Forecast:
+    """How long a job that comes now would wait, and when nothing waits any more, if the next
+    minutes are like the last 15; or that the queue only grows. Ranges in seconds."""
+    meant, engine = await caller.queue(queue), caller.platform.engine
+    found = await engine.stats([meant.project])
+    period = period_before(await engine.now())
+    metrics = await read_metrics(engine, [meant.project], Subject(queue=meant.id), period)
+    return forecast_from(next(one for one in found if one.queue_id == meant.id), metrics)
+
+
 @get("/stats", permission=Permission.QUEUE_READ, tags=["Queues"], responses=responses(404))
 async def list_stats(caller: NamedDependency[Caller], project: ProjectName = None) -> StatsList:
     """The same for every queue of a project, or of the organization, and their sum."""
@@ -251,5 +271,6 @@ HANDLERS = [
     resume_queue,
     delete_queue,
     queue_stats,
+    get_queue_forecast,
     list_stats,
 ]

@@ -13,9 +13,12 @@ from taskforge.cli.store import STORE, Store, opened
 from taskforge.cli.ui.screen import console, styled
 from taskforge.cli.ui.terminal import emit, status, table
 from taskforge.domain.durations import span
+from taskforge.domain.forecast import Outlook, Range
 from taskforge.domain.query import QueueStats
 from taskforge.domain.queue import CreateQueue, Queue, QueueSettings, UpdateQueue
+from taskforge.operations.forecasts import forecast_queue
 from taskforge.operations.naming import find_queue
+from taskforge.wiring import metrics_of
 
 app = App(name="queues", help="List, create, pause, resume and measure queues.")
 _COUNTS = ("pending", "scheduled", "processing", "succeeded", "failed", "cancelled")
@@ -98,6 +101,40 @@ async def stats(names: Names = (), /, *, store: Store = STORE) -> None:
             style="bold",
         )
     console().print(rows)
+
+
+@app.command
+async def forecast(name: str, /, *, store: Store = STORE) -> None:
+    """Tell how long a job that comes now would wait in a queue, and when nothing waits any more, if
+    the next minutes are like the last 15."""
+    async with opened(store) as engine:
+        queue = await find_queue(engine, name)
+        told = await forecast_queue(engine, metrics_of(engine), queue.id)
+    if store.json:
+        emit({"queue": queue.name, **msgspec.to_builtins(told)})
+        return
+    rows = table("queue", "outlook", *_FORETOLD, right=_FORETOLD)
+    rows.add_row(
+        queue.name,
+        Text(told.outlook, style=_OUTLOOK_STYLES.get(told.outlook, "")),
+        f"{told.pending:,}",
+        f"{told.arrived_per_minute:,.1f}",
+        f"{told.ended_per_minute:,.1f}",
+        _between(told.wait),
+        _between(told.drain),
+    )
+    console().print(rows)
+
+
+_FORETOLD = ("pending", "arrive a minute", "end a minute", "wait", "drained in")
+_OUTLOOK_STYLES = {Outlook.GROWING: "red", Outlook.PAUSED: "yellow", Outlook.DRAINING: "green"}
+
+
+def _between(time: Range | None) -> str:
+    if time is None:
+        return ""
+    high = "for ever" if time.high is None else span(time.high)
+    return f"{span(time.likely)} ({span(time.low)} to {high})"
 
 
 @app.command
