@@ -11,9 +11,11 @@ import msgspec
 from taskforge.domain.errors import Invalid, StoreUnsuitable
 from taskforge.domain.node import ClusterState
 from taskforge.domain.urls import check_sqlite_url
+from taskforge.operations.bulk import StoreBulkChanges
 from taskforge.operations.metrics import StoreMetrics
 from taskforge.operations.work.completion import StoreSource
 from taskforge.ports.alerts import AlertRules
+from taskforge.ports.bulk import BulkChanges
 from taskforge.ports.circuits import Circuits
 from taskforge.ports.engine import AnyEngine, Engine, is_store
 from taskforge.ports.metrics import MetricsSource
@@ -236,6 +238,17 @@ def circuits_of(engine: AnyEngine) -> Circuits:
 
     assert isinstance(engine, RemoteEngine)
     return RemoteCircuits(engine.transport)
+
+
+def bulk_changes_of(engine: AnyEngine) -> BulkChanges:
+    """Changes of many jobs, in a store or by the server in front of one."""
+    if is_store(engine):
+        return StoreBulkChanges(engine)
+    from taskforge.client.bulk import RemoteBulkChanges
+    from taskforge.client.remote import RemoteEngine
+
+    assert isinstance(engine, RemoteEngine)
+    return RemoteBulkChanges(engine.transport)
 
 
 def metrics_of(engine: AnyEngine) -> MetricsSource:

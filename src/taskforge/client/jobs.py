@@ -176,12 +176,12 @@ def list_jobs(wanted: JobFilter, page: Page) -> Request[JobPage]:
         limit=page.limit,
         cursor=page.cursor,
         offset=page.offset or None,
-        **_narrowed(wanted),
+        **narrowed(wanted),
     )
 
 
 def count_jobs(wanted: JobFilter) -> Request[Counted]:
-    return get("/jobs/count", reader(Counted), **_narrowed(wanted))
+    return get("/jobs/count", reader(Counted), **narrowed(wanted))
 
 
 def _read_page(body: bytes) -> JobPage:
@@ -189,7 +189,7 @@ def _read_page(body: bytes) -> JobPage:
     return JobPage([one.to_domain() for one in page.items], page.next_cursor)
 
 
-def _narrowed(wanted: JobFilter) -> dict[str, Any]:
+def narrowed(wanted: JobFilter) -> dict[str, Any]:
     return {
         "queue": list(wanted.queues),
         "status": [status.value for status in wanted.statuses],

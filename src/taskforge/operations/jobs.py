@@ -7,6 +7,7 @@ from uuid import UUID
 import msgspec
 
 from taskforge.domain.audit import Note
+from taskforge.domain.bulk import DryRun, Progress
 from taskforge.domain.changes import Changed, JobChange, allows, statuses_for
 from taskforge.domain.job import Inserted, JobStatus, NewJob, Refused, StoredJob
 from taskforge.domain.job_page import MOST_PAGE_BYTES, Counted, JobPage, next_page, size_of
@@ -15,22 +16,6 @@ from taskforge.ports.engine import AnyEngine
 
 SLICE = 500
 READ_AT_ONCE = 10  # of jobs that are named one by one, payloads and results with them
-
-
-class Progress(msgspec.Struct, frozen=True):
-    """How far a bulk change is."""
-
-    changed: int
-    refused: int
-    cursor: str | None = None  # of what is behind; None: all of it was changed
-
-
-class DryRun(msgspec.Struct, frozen=True):
-    """What would come of a bulk change, as things stand."""
-
-    changed: int
-    refused: int
-    more: bool  # there are more, or may be
 
 
 async def enqueue(engine: AnyEngine, project: int, job: NewJob) -> Inserted:

@@ -5,8 +5,11 @@ from typing import TYPE_CHECKING, cast
 from taskforge.sdk.alerts import AppAlerts
 from taskforge.sdk.assignments import AppAssignments
 from taskforge.sdk.circuits import AppCircuits
+from taskforge.sdk.many_jobs import AppJobs
 from taskforge.sdk.metrics import AppMetrics
+from taskforge.sdk.queues import AppQueues
 from taskforge.sdk.schedules import AppSchedules
+from taskforge.sdk.workers import AppWorkers
 
 if TYPE_CHECKING:
     from taskforge.sdk.app import TaskForge
@@ -18,6 +21,21 @@ class Doors:
     @property
     def _app(self) -> "TaskForge":
         return cast("TaskForge", self)
+
+    @property
+    def jobs(self) -> AppJobs:
+        """List, count, retry, cancel, delete, move, redrive and erase many jobs."""
+        return AppJobs(self._app)
+
+    @property
+    def queues(self) -> AppQueues:
+        """Make, read, edit, pause, resume, measure and delete queues."""
+        return AppQueues(self._app)
+
+    @property
+    def workers(self) -> AppWorkers:
+        """Make known, read, edit, drain and measure workers."""
+        return AppWorkers(self._app)
 
     @property
     def schedules(self) -> AppSchedules:

@@ -6,11 +6,21 @@ from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 import msgspec
+from msgspec import UNSET
 
+from taskforge.domain.changes import (
+    Changed,
+    DeleteJob,
+    EditJob,
+    ErasePayload,
+    JobChange,
+    RetryJob,
+    check_change,
+)
 from taskforge.domain.decoded import DecodedExecution, DecodedJob, DecodedLine, decode_job
-from taskforge.domain.errors import Invalid, TaskForgeError
+from taskforge.domain.errors import Invalid, NotFound, TaskForgeError
 from taskforge.domain.explanation import Explanation
-from taskforge.domain.job import JobStatus, StoredJob
+from taskforge.domain.job import JobStatus, StoredJob, When
 from taskforge.sdk.waiter import has_ended
 
 R = TypeVar("R")
@@ -157,6 +167,43 @@ class JobHandle(Generic[R]):
         except (TimeoutError, TaskForgeError):
             return hint
         return explanation.reasons[0].text if explanation.reasons else hint
+
+    async def latest_execution(self) -> DecodedExecution:
+        """The last try of the job; `NotFound` where there was none yet."""
+        executions = await self.executions()
+        if not executions:
+            raise NotFound("execution of job", str(self.id))
+        return executions[-1]
+
+    async def retry(self, attempts: int | None = None) -> Changed:
+        """Run a failed or cancelled job again; `attempts` grants that many more, otherwise those
+        left, or one."""
+        return await self._change(RetryJob(attempts))
+
+    async def edit(
+        self,
+        *,
+        priority: int | None = None,
+        at: When | None = None,
+        queue: str | None = None,
+        payload: Any = UNSET,
+    ) -> Changed:
+        """Of a job that has not started; what is not named stays. `at`: a time with its zone, or
+        seconds from now."""
+        document = None if payload is UNSET else msgspec.json.encode(payload)
+        return await self._change(EditJob(priority=priority, at=at, queue=queue, payload=document))
+
+    async def erase(self) -> Changed:
+        """Erase the payload of a finished job for good."""
+        return await self._change(ErasePayload())
+
+    async def delete(self) -> Changed:
+        """Delete a finished job with its history."""
+        return await self._change(DeleteJob())
+
+    async def _change(self, change: JobChange) -> Changed:
+        check_change(change)
+        return await self._forge.change(self.id, change)  # type: ignore[no-any-return]
 
     async def redrive(self) -> None:
         """Send the job back from its dead letter queue to where it came from, with a fresh

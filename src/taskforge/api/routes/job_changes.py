@@ -19,6 +19,7 @@ from taskforge.api.schema.values import Time
 from taskforge.api.schema.views.jobs import JobView
 from taskforge.domain import rules
 from taskforge.domain.access import Permission
+from taskforge.domain.bulk import Progress
 from taskforge.domain.changes import (
     CancelJob,
     Changed,
@@ -36,7 +37,7 @@ from taskforge.domain.job_parts import BRIEF
 from taskforge.domain.job_request import read_moment
 from taskforge.domain.query import JobFilter, Page, check_filter, check_page
 from taskforge.domain.queue import MAX_PAYLOAD_BYTES, named
-from taskforge.operations.jobs import Progress, change, change_where, dry_run, dry_run_named
+from taskforge.operations.jobs import change, change_where, dry_run, dry_run_named
 
 T = TypeVar("T")
 MOST_NAMED = 1_000

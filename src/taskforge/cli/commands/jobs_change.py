@@ -14,6 +14,7 @@ from taskforge.cli.selection import SELECTION, Selection
 from taskforge.cli.store import STORE, Store, job_id, opened
 from taskforge.cli.ui.screen import console, error_console, styled
 from taskforge.cli.ui.terminal import PATIENCE_SECONDS, confirm, emit, status
+from taskforge.domain import bulk
 from taskforge.domain.changes import CancelJob, Changed, JobChange, RedriveJob, RetryJob
 from taskforge.domain.job import FINAL, JobStatus
 from taskforge.domain.query import JobFilter
@@ -188,7 +189,7 @@ async def _change_named(
 async def _change_matching(
     engine: AnyEngine, wanted: JobFilter, change: JobChange, store: Store, shown: str
 ) -> int:
-    progress = operations.Progress(0, 0)
+    progress = bulk.Progress(0, 0)
     screen = error_console()
     said = time.monotonic()
     with screen.status(f"0 of {shown}") as spinner:
@@ -211,7 +212,7 @@ async def _change_matching(
     return 0
 
 
-def _say_what_would(would: operations.DryRun, store: Store) -> int:
+def _say_what_would(would: bulk.DryRun, store: Store) -> int:
     if store.json:
         emit({"dry_run": True, **msgspec.structs.asdict(would)})
         return 0
