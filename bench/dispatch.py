@@ -128,9 +128,10 @@ async def measure(
             made_jobs: list[UUID] = []
             began = time.monotonic()
             if paced:
-                for _ in range(jobs):
-                    made_jobs += await insert(engine, "work", payload, 1)
-                    await asyncio.sleep(1 / paced)
+                while len(made_jobs) < jobs:
+                    due = min(jobs, int((time.monotonic() - began) * paced))
+                    made_jobs += await insert(engine, "work", payload, due - len(made_jobs))
+                    await asyncio.sleep(0.01)
             else:
                 kind = "work" if job_seconds else "nothing"
                 for start in range(0, jobs, 1_000):

@@ -21,10 +21,10 @@ class StoreBulkChanges:
         self, projects: Sequence[int], wanted: JobFilter, change: JobChange
     ) -> Progress:
         await self._check(projects, change)
-        last = Progress(0, 0)
-        async for last in change_where(self._engine, projects, wanted, change):
-            pass
-        return last
+        so_far = Progress(0, 0)
+        async for progress in change_where(self._engine, projects, wanted, change):
+            so_far = progress
+        return so_far
 
     async def change_named(
         self, projects: Sequence[int], jobs: Sequence[UUID], change: JobChange
