@@ -157,3 +157,10 @@ def test_stats_and_top_tell_how_executions_went(full: Shell) -> None:
     assert seen["active"] == 1
     assert seen["queue_size"] >= 1
     assert "queue size" in full.run("top", "--once").stdout
+
+
+def test_queues_forecast_tells_what_it_knows(full: Shell) -> None:
+    queue = next(one for one in full.json("queues", "stats")["queues"] if one["pending"])
+    told = full.json("queues", "forecast", queue["queue"])
+    assert (told["queue"], told["pending"]) == (queue["queue"], queue["pending"])
+    assert told["outlook"] in full.run("queues", "forecast", queue["queue"]).stdout
