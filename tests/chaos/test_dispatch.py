@@ -67,3 +67,26 @@ async def test_leader_and_workers_killed_while_jobs_are_placed(
         n = len(fleet.acknowledged)
         figure(f"dispatch {fleet.label}: {2 * ROUNDS} kills, lost {bound(n)}, twice {bound(n)}")
         assert in_time
+
+
+@pytest.mark.parametrize("store", ["http"], indirect=True)
+@pytest.mark.timeout(120)
+async def test_workers_over_http_take_what_is_placed_on_them(
+    tmp_path: Path, store: dict[str, str], figure: Figure
+) -> None:
+    """The server leads. One worker is killed with jobs placed on it."""
+    async with Fleet(tmp_path, leader=2.0, **store) as fleet:
+        await _balance(fleet, "round_robin")
+        workers = [fleet.start("--processes", "0") for _ in range(2)]
+        await fleet.ready()
+        await fleet.enqueue("work", *[(0.01,)] * 100)
+        assert await fleet.drained(patience=20)
+        totals = await (await fleet.forge.engine()).worker_totals([FIRST_PROJECT])
+        assert sorted(one.completed for one in totals) == [50, 50]
+        await fleet.enqueue("work", *[(0.05,)] * 200)
+        fleet.kill(workers[0])
+        in_time = await fleet.drained(patience=2 * LEASE + 20)
+        assert await fleet.violations() == []
+        n = len(fleet.acknowledged)
+        figure(f"dispatch {fleet.label}: a worker killed, lost {bound(n)}, twice {bound(n)}")
+        assert in_time

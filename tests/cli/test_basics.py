@@ -81,3 +81,15 @@ def test_config_check_tells_where_each_setting_came_from(shell: Shell) -> None:
     assert found["url"][1] == "environment"
     assert settings["store_answered_ms"] >= 0
     assert "environment" in shell.run("config", "check").stdout
+
+
+@pytest.mark.parametrize("name", ["token", "oidc_client_secret", "audit_key"])
+def test_config_check_shows_no_secret(shell: Shell, name: str) -> None:
+    value = "c2VjcmV0IG9mIDMyIGJ5dGVzIGFuZCBtb3JlIHRoYW4="
+    shell.environment[f"TASKFORGE_{name.upper()}"] = value
+    if name == "oidc_client_secret":
+        shell.environment["TASKFORGE_OIDC_ISSUER"] = "https://login.example"
+        shell.environment["TASKFORGE_OIDC_CLIENT_ID"] = "taskforge"
+    done = shell.run("config", "check")
+    assert value not in done.stdout + done.stderr
+    assert shell.json("config", "check")["settings"][name]["value"] == "***"

@@ -13,6 +13,7 @@ from taskforge.settings import Settings
 from taskforge.wiring import make_engine
 
 app = App(name="config", help="Check the settings and see where they come from.")
+SECRET_SETTINGS = ("secret", "token", "oidc_client_secret", "audit_key")
 _SOURCES = {"default": "bright_black", "file": "cyan", "environment": "green", "flag": "yellow"}
 
 
@@ -58,4 +59,4 @@ async def check(
 def _shown(name: str, value: object) -> object:
     if name == "url":
         return masked(str(value))
-    return "***" if name in ("secret", "token", "oidc_client_secret") and value else value
+    return "***" if name in SECRET_SETTINGS and value else value
