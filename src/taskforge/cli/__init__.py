@@ -102,6 +102,12 @@ app.command(
     sort_key=6,
 )
 app.command(
+    "taskforge.cli.commands.simulate:app",
+    name="simulate",
+    help="Try scaling policies on a trace, in virtual time.",
+    sort_key=6,
+)
+app.command(
     "taskforge.cli.commands.cluster:cluster",
     name="cluster",
     help="List the nodes and say which one leads.",
