@@ -40,7 +40,7 @@ UP, DOWN, HOLD = ScalingAction.UP, ScalingAction.DOWN, (ScalingAction.HOLD, 0)
         ({}, HOLD),
         # from zero on the first job, whatever threshold and cooldown say
         ({"pending": 1, "last_up": ago(1)}, (UP, 1)),
-        # by length alone, and by the measured rate: 500 jobs, 2 a second, 60 s
+        # by length alone, and by the measured rate: 240 jobs, 1 a second, 60 s
         ({"pending": 500, "workers": 1}, (UP, 4)),
         ({"pending": 240, "workers": 1, "jobs_per_second": 1.0}, (UP, 3)),
         ({"pending": 10, "workers": 1, "jobs_per_second": 0.01}, HOLD),
