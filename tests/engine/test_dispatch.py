@@ -14,12 +14,13 @@ from taskforge.domain.changes import CancelJob, EditJob
 from taskforge.domain.dispatch import QueuePlacements
 from taskforge.domain.errors import Invalid
 from taskforge.domain.ids import epoch_of, job_of
-from taskforge.domain.job import Claimed, JobStatus
+from taskforge.domain.job import Claimed, JobStatus, new_job
 from taskforge.domain.outcome import Finish, ToHandBack, ToRetry, ToSkipped, ToSucceeded
 from taskforge.domain.queue import Queue, QueueSettings
 from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.domain.term import Deposed
 from taskforge.domain.worker import Registered, Sample, UpdateWorker
+from taskforge.storage.occupancy import LANES_IN_ONE_SURVEY
 from taskforge.storage.records.cluster import ClusterRecords
 from tests.support.nodes import a_node
 from tests.support.world import ERROR, World
@@ -251,6 +252,17 @@ async def test_only_workers_that_may_take_a_job_get_it(world: World) -> None:
     done = await Dispatcher(world.engine).once(await lead(world))
     assert done.placed == 4
     assert await shares(world, [able, plain]) == [4, 0]
+
+
+async def test_however_many_other_lanes_hold_jobs_a_balanced_queue_is_found(world: World) -> None:
+    await world.queue("pulled")
+    kinds = LANES_IN_ONE_SURVEY + 1
+    await world.insert(*(new_job("pulled", f"type {number}") for number in range(kinds)))
+    await balanced(world, "round_robin")
+    workers = await crew(world, 1, queues=("spread",))
+    await world.enqueue_many(3, "spread")
+    assert (await Dispatcher(world.engine).once(await lead(world))).placed == 3
+    assert await shares(world, workers) == [3]
 
 
 async def test_a_deposed_leader_places_nothing(world: World) -> None:

@@ -19,7 +19,6 @@ from taskforge.domain.dispatch import (
 from taskforge.domain.fairness import NO_KEY
 from taskforge.domain.term import Deposed
 from taskforge.storage.catalog import Card, Lane, spot_of, tier_of
-from taskforge.storage.occupancy import LANES_IN_ONE_SURVEY
 from taskforge.storage.postgres.catalog_cache import CatalogCache
 from taskforge.storage.postgres.connections import PostgresConnections
 from taskforge.storage.postgres.signals import Arrival, Signals
@@ -50,12 +49,11 @@ class PostgresDispatch:
     async def _of_project(
         self, project: int, queues: dict[int, asyncpg.Record], most: int
     ) -> list[BalancedQueue]:
-        rows = await self._connections.fetch("occupied", project, 0, 0, 0, LANES_IN_ONE_SURVEY)
+        rows = await self._connections.fetch("balanced_lanes", list(queues))
         if not rows:
             return []
         await self._catalog_cache.newest(project)
-        lanes = await self._catalog_cache.lanes({one["lane"] for one in rows})
-        lanes = {number: lane for number, lane in lanes.items() if lane.queue in queues}
+        lanes = await self._catalog_cache.lanes([one["number"] for one in rows])
         cards = await self._catalog_cache.cards(project, {lane.queue for lane in lanes.values()})
         found = []
         for queue, some in groupby(

@@ -19,7 +19,6 @@ from taskforge.domain.dispatch import (
 from taskforge.domain.ids import uuid_from_bytes
 from taskforge.domain.term import Deposed
 from taskforge.storage.catalog import Card, Lane, tier_of
-from taskforge.storage.occupancy import LANES_IN_ONE_SURVEY
 from taskforge.storage.sqlite import codec
 from taskforge.storage.sqlite.catalog_cache import sql
 from taskforge.storage.sqlite.snapshot import ReadSnapshot
@@ -45,9 +44,8 @@ def _of_project(
     snapshot: ReadSnapshot, project: int, positions: dict[int, str | None], most: int
 ) -> list[BalancedQueue]:
     cache = snapshot.catalog_cache
-    rows = snapshot.execute(sql("occupied"), (project, 0, LANES_IN_ONE_SURVEY, 0)).fetchall()
-    lanes = [cache.lane(number) for number in {row[0] for row in rows}]
-    held = sorted((lane for lane in lanes if lane.queue in positions), key=lambda lane: lane.queue)
+    rows = snapshot.execute(sql("balanced_lanes"), (codec.json(list(positions)),)).fetchall()
+    held = sorted((cache.lane(number) for (number,) in rows), key=lambda lane: lane.queue)
     catalog = cache.of(project)
     found = []
     for queue, some in groupby(held, key=lambda lane: lane.queue):
