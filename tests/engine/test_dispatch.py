@@ -1,5 +1,6 @@
 """Jobs of balanced queues are placed on workers, and only those take them."""
 
+import asyncio
 from collections import Counter
 from typing import Any
 from uuid import UUID
@@ -11,7 +12,7 @@ from taskforge.control.dispatcher import Dispatcher, backlog_of
 from taskforge.domain.assignment import Assign
 from taskforge.domain.balancer import weighted
 from taskforge.domain.changes import CancelJob, EditJob
-from taskforge.domain.dispatch import QueuePlacements
+from taskforge.domain.dispatch import PlacedJob, QueuePlacements
 from taskforge.domain.errors import Invalid
 from taskforge.domain.ids import epoch_of, job_of
 from taskforge.domain.job import Claimed, JobStatus, new_job
@@ -24,6 +25,8 @@ from taskforge.storage.occupancy import LANES_IN_ONE_SURVEY
 from taskforge.storage.records.cluster import ClusterRecords
 from tests.support.nodes import a_node
 from tests.support.world import ERROR, World
+
+PAUSED_TOO = QueueSettings(load_balancing="round_robin", accept_while_paused=True)
 
 
 async def lead(world: World) -> int:
@@ -104,6 +107,15 @@ async def test_shares_follow_weights_within_one_percent_whoever_leads(world: Wor
         assert taken[worker] == pytest.approx(jobs * weight / 10, abs=jobs * weight / 1_000)
 
 
+async def test_the_next_leader_goes_on_where_the_last_one_was(world: World) -> None:
+    await balanced(world, "round_robin")
+    workers = await crew(world)
+    for _ in range(3):
+        await world.enqueue("spread")
+        await Dispatcher(world.engine).once(await lead(world))
+    assert await shares(world, workers) == [1, 1, 1]
+
+
 async def test_the_least_loaded_worker_gets_the_next_job(world: World) -> None:
     await balanced(world, "least_load")
     small, large = await crew(world, 2, max_concurrent_jobs=4)
@@ -178,11 +190,14 @@ async def test_what_is_placed_on_a_worker_that_is_lost_is_placed_anew_unspent(
     assert {(one.attempt, epoch_of(one.fence)) for one in claimed} == {(1, 1)}
 
 
-async def test_what_is_tried_again_handed_back_or_skipped_is_placed_anew(world: World) -> None:
+@pytest.mark.parametrize("timeout", [None, 60.0])
+async def test_what_is_tried_again_handed_back_or_skipped_is_placed_anew(
+    world: World, timeout: float | None
+) -> None:
     await balanced(world, "round_robin")
     first, second = await crew(world, 2)
     dispatcher, term = Dispatcher(world.engine), await lead(world)
-    await world.enqueue("spread")
+    await world.enqueue("spread", timeout_seconds=timeout)
     await dispatcher.once(term)
     for transition in (ToHandBack("stopping"), ToRetry(0.0, ERROR), ToSkipped("not mine")):
         worker = first
@@ -216,6 +231,9 @@ async def test_placed_jobs_are_cancelled_edited_and_counted_like_any_other(world
     await dispatcher.once(term)
     await world.pause(queue)
     assert await world.claim(worker) == []
+    await world.update(queue, settings=PAUSED_TOO)
+    await world.enqueue("spread")
+    assert (await dispatcher.once(term)).placed == 0
 
 
 async def test_back_to_pull_whoever_is_free_takes_what_was_placed(world: World) -> None:
@@ -233,6 +251,10 @@ async def test_back_to_pull_whoever_is_free_takes_what_was_placed(world: World) 
 async def test_from_fairness_to_balance_keys_stand_for_workers(world: World) -> None:
     queue = await world.queue("spread", fairness={})
     [worker] = await crew(world, 1)
+    # The worker's own view of lanes outlives the change.
+    await world.queue("other", load_balancing="round_robin")
+    await world.enqueue("other")
+    assert await world.claim(worker) == []
     for key in "abc":
         await world.enqueue("spread", fairness_key=key)
     assert len(await world.claim(worker, 1)) == 1
@@ -241,7 +263,7 @@ async def test_from_fairness_to_balance_keys_stand_for_workers(world: World) -> 
     dispatcher, term = Dispatcher(world.engine), await lead(world)
     await dispatcher.once(term)
     await dispatcher.once(term)
-    assert len(await world.claim(worker)) == 2
+    assert len(await world.claim(worker)) == 3
 
 
 async def test_only_workers_that_may_take_a_job_get_it(world: World) -> None:
@@ -276,21 +298,67 @@ async def test_a_deposed_leader_places_nothing(world: World) -> None:
     assert await shares(world, workers) == [0]
 
 
-async def test_two_leaders_place_no_job_twice(world: World) -> None:
-    """One that was deposed between its look and its write."""
+async def test_what_was_placed_meanwhile_stays_where_it_is(world: World) -> None:
+    """A leader that stood still between its look and its write."""
     await balanced(world, "round_robin")
     first, second = await crew(world, 2)
     await world.enqueue_many(2, "spread")
     seen = await world.engine.balanced_queues(0, 10)
     assert seen is not None
+    [stale] = seen.items
     term = await lead(world)
     await Dispatcher(world.engine).once(term)
-    [stale] = seen.items
-    again = [
-        QueuePlacements(stale.queue.number, FIRST_PROJECT, (), stale.position),
-    ]
-    assert await world.engine.place(again, term) == 0
+    late = tuple(PlacedJob(job.fence, job.lane, job.turn, second.worker) for job in stale.jobs)
+    again = QueuePlacements(stale.queue.number, FIRST_PROJECT, late, stale.position)
+    assert await world.engine.place([again], term) == 0
     assert await shares(world, [first, second]) == [1, 1]
+
+
+async def test_whoever_waits_for_work_hears_of_a_placement(world: World) -> None:
+    await balanced(world, "round_robin")
+    await crew(world, 1)
+    await world.enqueue("spread")
+    term = await lead(world)
+    heard = asyncio.Event()
+    stop = world.engine.on_work(heard.set)
+    try:
+        await asyncio.sleep(0.2)  # what the enqueue told has been heard
+        heard.clear()
+        await Dispatcher(world.engine).once(term)
+        async with asyncio.timeout(0.4):
+            await heard.wait()
+    finally:
+        stop()
+
+
+async def test_the_most_urgent_and_the_oldest_are_placed_first(world: World) -> None:
+    await balanced(world, "least_load")
+    [worker] = await crew(world, 1, max_concurrent_jobs=1)
+    oldest = await world.enqueue("spread", job_type="b")
+    world.clock.advance(1)
+    await world.enqueue("spread", job_type="a")
+    world.clock.advance(1)
+    urgent = await world.enqueue("spread", job_type="c", priority=9)
+    done = await Dispatcher(world.engine).once(await lead(world))
+    assert (done.placed, done.waiting) == (2, 1)
+    taken = [await world.claim_one(worker)]
+    await world.finish(taken[0].fence, ToSucceeded())
+    taken.append(await world.claim_one(worker))
+    assert [job_of(one.fence) for one in taken] == [urgent, oldest]
+
+
+async def test_a_worker_gets_no_more_of_two_queues_than_of_one(world: World) -> None:
+    await balanced(world, "least_load")
+    await world.queue("beside", load_balancing="least_load")
+    [worker] = await crew(world, 1, max_concurrent_jobs=2)
+    await world.enqueue_many(10, "spread")
+    await world.enqueue_many(10, "beside")
+    dispatcher, term = Dispatcher(world.engine), await lead(world)
+    assert (await dispatcher.once(term)).placed == 4
+    assert (await dispatcher.once(term)).placed == 0
+    # What runs takes room too.
+    assert len(await world.claim(worker)) == 2
+    assert (await Dispatcher(world.engine).once(term)).placed == 0
 
 
 def test_a_balanced_queue_has_no_fairness() -> None:

@@ -59,6 +59,7 @@ class Dispatcher:
         self._engine = engine
         self._paces = Paces(engine)
         self._depths: dict[int, int] = {}  # by queue
+        self._full: set[int] = set()  # queues of which some found no room
         self._rounds: Periodic | None = None
         self._last = Round()
 
@@ -122,9 +123,13 @@ class Dispatcher:
                 await self._paces.of(queue, backlog.workers) if backlog.policy == "adaptive" else {}
             )
             plan = place_jobs(backlog, paces, depth, already)
-            self._depths[number] = next_depth(depth, backlog, plan.placements)
+            self._depths[number] = next_depth(
+                depth, backlog, plan.placements, was_full=number in self._full
+            )
             already.update(one.worker for one in plan.placements)
-            waiting += len(backlog.jobs) - len(plan.placements)
+            left = len(backlog.jobs) - len(plan.placements)
+            (self._full.add if left else self._full.discard)(number)
+            waiting += left
             if plan.placements or plan.adrift:
                 plans.append(plan)
         placed = await self._engine.place(plans, term) if plans else 0

@@ -254,15 +254,15 @@ class _Chooser:
         return chosen, msgspec.structs.replace(position, credits={**absent, **owed})
 
 
-def next_depth(depth: int, backlog: Backlog, placed: Sequence[PlacedJob]) -> int:
-    """How far ahead workers are given jobs next time: more where one had nothing left, less where
-    all have plenty."""
+def next_depth(depth: int, backlog: Backlog, placed: Sequence[PlacedJob], *, was_full: bool) -> int:
+    """How far ahead workers are given jobs next time: more where one has nothing left of what was
+    placed last time, when there was no room for all (`was_full`); less where all have plenty."""
     if not backlog.workers or not backlog.jobs:
         return LEAST_DEPTH
     if len(placed) == len(backlog.jobs) or all(
         worker.placed > worker.slots * depth // 2 for worker in backlog.workers
     ):
         return max(LEAST_DEPTH, depth - 1)
-    if any(worker.placed == 0 for worker in backlog.workers):
+    if was_full and any(worker.placed == 0 for worker in backlog.workers):
         return min(MOST_DEPTH, 2 * depth)
     return depth
