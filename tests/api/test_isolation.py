@@ -59,6 +59,7 @@ HARMLESS = {
     "metadata",
     "new_password",
     "circuit_breaker",
+    "load_balancing",
     "depends_on",
     "mode",
     "outcome",

@@ -1,6 +1,7 @@
 """taskforge simulate, from files to table and JSON."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -46,11 +47,9 @@ def test_a_file_that_does_not_fit_is_refused_by_its_option(
 
 def test_the_files_of_the_guide_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     guide = Path(__file__).parents[2] / "docs/guides/autoscaling.md"
-    lines = [line for line in guide.read_text().splitlines() if line.startswith("    ")]
-    begin = next(place for place, line in enumerate(lines) if "arrivals" in line)
+    for name, body in re.findall(r"```json file=(\S+)\n(.*?)```", guide.read_text(), re.DOTALL):
+        (tmp_path / name).write_text(body)
     policy, trace = tmp_path / "policy.json", tmp_path / "trace.json"
-    policy.write_text("\n".join(lines[:begin]))
-    trace.write_text("\n".join(lines[begin:]))
     scaling(trace=trace, policy=(policy,), store=Store(json=True))
     [found] = json.loads(capsys.readouterr().out)["outcomes"]
     assert (found["jobs"], found["direction_changes"]) == (5_000, 1)

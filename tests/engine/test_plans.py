@@ -223,7 +223,10 @@ async def test_sqlite_touches_only_the_rows_it_needs(tmp_path: Path) -> None:
     # that it has.
     assert sorts_of(store.path, sql("heads").replace("order by r.turn", "order by r.turn + 0"))
     assert scans_of(
-        store.path, sql("take").replace("r.project = ?7 and r.lane = ?1", "r.project + 0 = ?7")
+        store.path,
+        sql("take").replace(
+            "r.project = ?7 and r.lane = ?1", "r.project + 0 = ?7 and r.lane + 0 = ?1"
+        ),
     )
     assert scans_of(store.path, sql("claims_held").replace("r.fence =", "r.fence || '' ="))
 

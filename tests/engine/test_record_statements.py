@@ -7,6 +7,7 @@ from typing import Any
 
 import asyncpg
 
+from taskforge.storage.sqlite.numbered import CONNECTION
 from taskforge.storage.statements import SHARED, statement, statements_of
 from tests.support.stores import PostgresStore, SqliteStore, Store
 
@@ -49,7 +50,7 @@ async def test_both_engines_understand_every_statement_of_a_record(
     assert isinstance(store, SqliteStore)
     from taskforge.storage.sqlite.records import text_of
 
-    with closing(sqlite3.connect(store.path)) as file:
+    with closing(sqlite3.connect(store.path, factory=CONNECTION)) as file:
         for name in names():
             text = text_of(name)
             file.execute(f"explain {text}", [None] * values_of(text))

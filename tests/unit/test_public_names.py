@@ -13,7 +13,8 @@ PUBLIC = {
     "taskforge": """
         Cancel Conflict Context CustomWorker Fail IncomingJob Invalid Job JobCancelled
         JobDeadLettered JobFailed JobHandle NotFound Priority RemoteError Retry Skip Snooze
-        StoreUnavailable TaskForge TaskForgeError WorkerManager __version__ current_context
+        StoreUnavailable TaskForge TaskForgeError WorkerManager __version__ configure_logging
+        current_context
     """,
     "taskforge.pool": """
         Adaptive Dropped FixedRate Handle LeakyBucket LimiterFull PoolClosed PoolFull PoolStats
