@@ -314,8 +314,13 @@ class EnginesAgree(RuleBasedStateMachine):
     def rescue(self) -> None:
         """By those who look in a rhythm or in none. What was a silence to the next of them is
         decided by the one before."""
-        self._tick(self.dice.choice([0, 0, 9, 21, 41]))
-        rhythm = self.dice.choice([None, None, 5.0, 30.0])
+        if self.dice.random() < 0.3:  # a promise, and a silence that outlasts the leases of then
+            self._look(0, 5.0)
+            self._look(41, None)
+        self._look(self.dice.choice([0, 0, 9, 21, 41]), self.dice.choice([None, None, 5.0, 30.0]))
+
+    def _look(self, seconds: float, rhythm: float | None) -> None:
+        self._tick(seconds)
         if not self.model.is_worth_a_look():
             return  # SQLite leaves its file alone then, and PostgreSQL notes the look all the same
 
@@ -493,6 +498,7 @@ def run(machine: type[EnginesAgree], examples: int, steps: int) -> Counter[str]:
             stateful_step_count=steps,
             deadline=None,
             database=None,
+            derandomize=False,  # which it is by default where CI is set: the same worlds every time
             print_blob=True,
             report_multiple_bugs=False,
             phases=[

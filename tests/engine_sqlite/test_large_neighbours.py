@@ -34,9 +34,9 @@ async def test_a_search_reads_no_large_neighbours(
     async def timed(act: Callable[[], Awaitable[None]]) -> float:
         times = []
         for _ in range(30):
-            begun = time.perf_counter()
+            begun = time.process_time()
             await act()
-            times.append(time.perf_counter() - begun)
+            times.append(time.process_time() - begun)
         return statistics.median(times)
 
     for _ in range(16):
@@ -46,5 +46,5 @@ async def test_a_search_reads_no_large_neighbours(
         await one(*((LARGE, "small") if part == "payload" else ("small", LARGE)))
     beside = await timed(lambda: one("small", "small"))
     figure(f"SQLite, beside large {part}s: {beside * 1e3:.2f} ms, alone {alone * 1e3:.2f} ms")
-    assert beside < 3 * alone
+    assert beside < 2 * alone
     await store.close()

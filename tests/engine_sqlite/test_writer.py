@@ -294,6 +294,7 @@ async def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
 
 
 async def test_close_finishes_what_is_queued_and_refuses_what_comes_after(path: Path) -> None:
+    of_others = set(threading.enumerate())
     engine = SqliteEngine(path)
     with pytest.raises(StoreUnavailable):
         await engine.fold(1)
@@ -315,7 +316,7 @@ async def test_close_finishes_what_is_queued_and_refuses_what_comes_after(path: 
     await engine.close()
     assert not [
         thread.name
-        for thread in threading.enumerate()
+        for thread in set(threading.enumerate()) - of_others
         if thread.name.startswith("taskforge-sqlite")
     ]
 
