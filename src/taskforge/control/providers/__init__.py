@@ -1,0 +1,1 @@
+"""Where workers come from: one file a provider. `provider.py` says what all of them promise."""
