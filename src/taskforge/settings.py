@@ -79,6 +79,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     # The address that users reach the server by, such as https://jobs.example.com; it makes cookies
     # secure and links right
     public_url: str = ""
+    # Networks that webhooks may reach although they are private, and without encryption: addresses
+    # and networks, with commas between. Without it they reach the public internet alone, by https
+    outgoing_networks: str = ""
     # The key that signs tokens, at least 32 characters; without one the servers of a store share
     # one that is kept in it
     secret: str = ""
@@ -143,6 +146,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def proxies(self) -> tuple[Network, ...]:
         return parse_networks("trusted_proxies", self.trusted_proxies)
+
+    @property
+    def opened(self) -> tuple[Network, ...]:
+        """What outgoing requests may reach beside the public internet."""
+        return parse_networks("outgoing_networks", self.outgoing_networks)
 
     @property
     def audit_keys(self) -> tuple[str, ...]:
@@ -278,6 +286,7 @@ _CHECKS: dict[str, Any] = {
     "connections_per_address": lambda field, value: rules.integer(field, value, 0, 1_000_000),
     "trusted_proxies": _networks,
     "public_url": check_public_url,
+    "outgoing_networks": _networks,
     "secret": _secret,
     "oidc_issuer": check_issuer,
     "oidc_client_id": lambda field, value: rules.text(field, value, least=0, most=500),

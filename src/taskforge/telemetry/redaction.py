@@ -8,6 +8,7 @@ from typing import Any
 BLOT = "***"
 # our keys and tokens by their prefix: the first characters, which the audit log names too, stay
 _OURS = re.compile(r"\b(tf[kwsrpli]_[A-Za-z0-9_-]{4})[A-Za-z0-9_-]{8,}")
+_OF_WEBHOOKS = re.compile(r"\bwhsec_[A-Za-z0-9+/=_-]{8,}")
 _SIGNED = re.compile(r"\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
 _IN_ADDRESS = re.compile(r"(?<=://)([^\s:/@]*):[^\s@/]+@")
 _IN_HEADER = re.compile(r"\b(Bearer|Basic)\s+[A-Za-z0-9+/=._~-]{6,}", re.IGNORECASE)
@@ -21,6 +22,7 @@ _NAMED = re.compile(
 def redact(text: str) -> str:
     """The text without the secrets that can be told by their form or by what they are called."""
     text = _OURS.sub(rf"\1{BLOT}", text)
+    text = _OF_WEBHOOKS.sub(f"whsec_{BLOT}", text)
     text = _SIGNED.sub(BLOT, text)
     text = _IN_ADDRESS.sub(rf"\1:{BLOT}@", text)
     text = _IN_HEADER.sub(rf"\1 {BLOT}", text)
