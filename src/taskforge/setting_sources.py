@@ -46,7 +46,11 @@ def told_as(source: str, name: str, file: Path | None) -> Iterator[None]:
     try:
         yield
     except Invalid as error:
-        where = {"environment": f"{PREFIX}{name.upper()}", "file": f"{name} in {file or FILE}"}
+        within = error.field[len(name) :] if error.field.startswith(f"{name}.") else ""
+        where = {
+            "environment": f"{PREFIX}{name.upper()}{within}",
+            "file": f"{name}{within} in {file or FILE}",
+        }
         raise Invalid(where.get(source, error.field), error.problem, error.expected) from None
 
 

@@ -10,6 +10,7 @@ import msgspec
 from taskforge.domain import rules
 from taskforge.domain.addresses import Network, parse_networks
 from taskforge.domain.errors import Invalid
+from taskforge.domain.scaling_provider import Declaration, read_declarations
 from taskforge.domain.urls import (
     check_issuer,
     check_public_url,
@@ -109,6 +110,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     metrics_port: int = 0
     # How long finished jobs are kept where their queue does not say
     retention_days: float = 7.0
+    # Where scaling policies get their workers: a table of name and {kind = "local" (or kubernetes,
+    # aws, webhook), projects = ["default"], …}. The same on every node; docs/guides/autoscaling.md
+    scaling_providers: dict[str, Any] = {}
+    # Of workers that a provider starts: the queue whose scaling policy they are there for, and that
+    # may stop them
+    scaled_by: str = ""
 
     @property
     def silence_seconds(self) -> float | None:
@@ -137,6 +144,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def rhythm_of(self, lease_seconds: float) -> float:
         """How often a worker with this lease is to be heard of: two heartbeats may get lost."""
         return min(self.heartbeat_seconds, lease_seconds / 3)
+
+    @property
+    def providers(self) -> dict[str, Declaration]:
+        """Where scaling policies may get workers from."""
+        return read_declarations("scaling_providers", self.scaling_providers)
 
     @property
     def is_secure(self) -> bool:
@@ -225,9 +237,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             "environment": read_environment(texts, environment),
             "flag": {name: value for name, value in (flags or {}).items() if value is not None},
         }
-        found = {
-            field.name: Found(field.default, "default") for field in msgspec.structs.fields(cls)
-        }
+        defaults = msgspec.structs.asdict(cls())
+        found = {name: Found(value, "default") for name, value in defaults.items()}
         for source, values in layers.items():
             for name, value in values.items():
                 with told_as(source, name, file):
@@ -259,6 +270,12 @@ def _networks(field: str, value: Any) -> str:
     text = rules.text(field, value, least=0, most=4_000)
     parse_networks(field, text)
     return text
+
+
+def _providers(field: str, value: Any) -> dict[str, Any]:
+    """The table itself, checked."""
+    read_declarations(field, value)
+    return dict(msgspec.json.decode(value or "{}") if isinstance(value, str) else value)
 
 
 def _seconds(least: float, most: float) -> Any:
@@ -298,4 +315,6 @@ _CHECKS: dict[str, Any] = {
     "log_format": lambda field, value: rules.choice(field, value, LOG_FORMATS),
     "metrics_port": lambda field, value: rules.integer(field, value, 0, 65_535),
     "retention_days": _seconds(0.01, 3_650),
+    "scaling_providers": _providers,
+    "scaled_by": lambda field, value: rules.text(field, value, least=0, most=100),
 }

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from taskforge.domain.errors import Invalid
+from taskforge.domain.scaling_provider import LocalDeclaration
 from taskforge.settings import Settings
 from taskforge.wiring import sqlite_path
 
@@ -155,3 +156,23 @@ def test_a_token_goes_to_no_address_from_a_weaker_place(
     with pytest.raises(Invalid, match="token: came from the") as refused:
         Settings.load(flags, file=path, environment=environment)
     assert "tfk_x" not in str(refused.value)
+
+
+def test_providers_are_declared_with_who_may_use_them() -> None:
+    near = '{"near": {"kind": "local", "app": "app:forge", "projects": ["default", "acme/mail"]}}'
+    settings = Settings.load(environment={"TASKFORGE_SCALING_PROVIDERS": near})
+    declared = settings.providers["near"]
+    assert isinstance(declared, LocalDeclaration)
+    assert declared.app == "app:forge"
+    assert declared.admits("first", "default", is_first=True)
+    assert not declared.admits("acme", "default", is_first=False)
+    assert declared.admits("acme", "mail", is_first=False)
+    for text, said in (
+        ("[]", "is not a table"),
+        ("{", "is not valid JSON"),
+        ('{"near": {"kind": "local", "app": "a:b"}}', "near.projects: is missing"),
+        ('{"near": {"kind": "locale"}}', "did you mean 'local'"),
+        ('{"none": {"kind": "none"}}', "without being declared"),
+    ):
+        with pytest.raises(Invalid, match=said):
+            Settings.load(environment={"TASKFORGE_SCALING_PROVIDERS": text})

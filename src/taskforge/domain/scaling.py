@@ -14,6 +14,9 @@ from taskforge.domain.errors import Invalid
 MOST_WORKERS = 10_000
 MOST_JOBS = 1_000_000_000
 MOST_SECONDS = 7 * 86_400.0
+# The capability by which a worker says which policy it was started for: by the name of its queue,
+# or by its id.
+SCALED_BY = "scaled_by"
 
 
 class ScalingAction(enum.StrEnum):

@@ -13,20 +13,54 @@ from taskforge.domain.errors import Invalid, nearest
 from taskforge.domain.urls import is_loopback
 
 MOST_TIMEOUT_SECONDS = 120.0
+NONE = "none"  # the provider of a policy that names none
 
 
 class Declaration(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     """Of one provider. A subclass has a field for each setting, and its rule in `check`."""
 
     timeout_seconds: float = 15.0  # within which every call to the provider ends
+    # who may name it in a policy: projects as `name` (of the first organization) or
+    # `organization/name`, and whole organizations; `*` is everybody
+    projects: tuple[str, ...] = ()
+    organizations: tuple[str, ...] = ()
 
     def check(self, field: str) -> None:
         name = f"{field}.timeout_seconds"
         rules.number(name, self.timeout_seconds, 0.1, MOST_TIMEOUT_SECONDS)
+        for key in ("projects", "organizations"):
+            for place, one in enumerate(getattr(self, key)):
+                rules.text(f"{field}.{key}[{place}]", one, most=201)
+
+    def admits(self, organization: str, project: str, *, is_first: bool) -> bool:
+        """Whether policies of this project may name it. `is_first`: it is one of the first
+        organization."""
+        names = {"*", f"{organization}/{project}"} | ({project} if is_first else set())
+        return not names.isdisjoint(self.projects) or not {"*", organization}.isdisjoint(
+            self.organizations
+        )
 
 
 class NoneDeclaration(Declaration, frozen=True, kw_only=True, tag="none"):
     """Nobody: the policy's recommendations are all there is."""
+
+
+class LocalDeclaration(Declaration, frozen=True, kw_only=True, tag="local"):
+    """Processes of `taskforge worker` on the machine of whoever leads."""
+
+    app: str  # where the TaskForge object is: module:name
+    directory: str = ""  # the folder they run in; empty: that of the process that leads
+    slots: int = 10  # of each worker
+    grace_seconds: float = 25.0  # how long one that is stopped waits for what it runs
+
+    def check(self, field: str) -> None:
+        super().check(field)
+        rules.text(f"{field}.app", self.app, most=500)
+        if self.app.startswith("-"):
+            raise Invalid(f"{field}.app", f"is {self.app!r}", "use module:name, such as app:forge")
+        rules.text(f"{field}.directory", self.directory, least=0, most=4_000)
+        rules.integer(f"{field}.slots", self.slots, 1, 1_000)
+        rules.number(f"{field}.grace_seconds", self.grace_seconds, 0, 86_400)
 
 
 class KubernetesDeclaration(Declaration, frozen=True, kw_only=True, tag="kubernetes"):
@@ -99,6 +133,32 @@ REMOTE_KINDS: tuple[type[Declaration], ...] = (
     AwsDeclaration,
     WebhookDeclaration,
 )
+
+
+KINDS: tuple[type[Declaration], ...] = (LocalDeclaration, *REMOTE_KINDS)
+
+
+def read_declarations(field: str, value: Any) -> dict[str, Declaration]:
+    """Of all providers, by name: a table of tables, or the same as JSON."""
+    if isinstance(value, str):
+        try:
+            value = msgspec.json.decode(value or "{}")
+        except msgspec.DecodeError as error:
+            expected = 'use an object such as {"near": {"kind": "local", "app": "app:forge"}}'
+            raise Invalid(field, f"is not valid JSON ({error})", expected) from None
+    if not isinstance(value, Mapping):
+        raise Invalid(field, "is not a table", f'use [{field}.name] with kind = "..." below')
+    if NONE in value:
+        raise Invalid(f"{field}.{NONE}", "is there without being declared", "leave it out")
+    declared = {
+        rules.text(field, name, most=100): read_declaration(f"{field}.{name}", one, KINDS)
+        for name, one in value.items()
+    }
+    for name, one in declared.items():
+        if not one.projects and not one.organizations:
+            expected = 'name who may: projects = ["default"], or ["*"] for everybody'
+            raise Invalid(f"{field}.{name}.projects", "is missing, so nobody may use it", expected)
+    return declared
 
 
 def read_declaration(

@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
 
+import msgspec
+
+from taskforge.domain.scaling import SCALED_BY
 from taskforge.settings import Settings
 from taskforge.worker.options import WorkerOptions
 from taskforge.worker.processes.keeper_words import Charge, Word
@@ -21,7 +24,11 @@ def choose_options(settings: Settings, options: Mapping[str, Any]) -> WorkerOpti
         "poll_seconds": settings.poll_seconds,
         "grace_seconds": settings.grace_seconds,
     }
-    return WorkerOptions(**(defaults | dict(options)))
+    chosen = WorkerOptions(**(defaults | dict(options)))
+    if settings.scaled_by:
+        marked = chosen.capabilities | {SCALED_BY: settings.scaled_by}
+        chosen = msgspec.structs.replace(chosen, capabilities=marked)
+    return chosen
 
 
 def keeper_maker(store: Settings, lease_seconds: float) -> KeeperMaker:

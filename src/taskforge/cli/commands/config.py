@@ -59,4 +59,9 @@ async def check(
 def _shown(name: str, value: object) -> object:
     if name == "url":
         return masked(str(value))
+    if name == "scaling_providers" and isinstance(value, dict):
+        return {
+            provider: {key: "***" if key == "secret" else one for key, one in table.items()}
+            for provider, table in value.items()
+        }
     return "***" if name in SECRET_SETTINGS and value else value
