@@ -124,6 +124,15 @@ export const heldCircuitsQuery = (project: Project) =>
     },
   });
 
+/** The types that ran lately. */
+export const jobTypesQuery = (project: Project) =>
+  queryOptions({
+    queryKey: ["job-types", project],
+    queryFn: () => data(api.GET("/api/v1/metrics/job-types", { params: { query: { project, last_seconds: 86_400, step_seconds: 86_400, limit: 50 } } })).then((one) => one.items.map((each) => each.name)),
+    staleTime: 30_000,
+    retry: false,
+  });
+
 export const clusterQuery = queryOptions({ queryKey: ["cluster"], queryFn: () => data(api.GET("/api/v1/cluster")) });
 
 export const projectsQuery = queryOptions({

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { duration, exact, relative, span } from "./time";
+import { axisTime, duration, exact, interval, relative, span } from "./time";
 
 const NOW = Date.parse("2026-11-18T03:00:00Z");
 
@@ -33,4 +33,19 @@ test("what a clock that is ahead by less than a second says of the present", () 
 
 test("an exact time names its zone", () => {
   expect(exact("2026-11-18T03:00:00.123Z", "UTC")).toMatch(/03:00:00.123.*UTC/);
+});
+
+test.each([
+  [10, "10 s"],
+  [90, "90 s"],
+  [600, "10 min"],
+  [7_200, "2 h"],
+  [86_400, "1 d"],
+  [0.5, "500 ms"],
+])("an interval of %d s is %s", (seconds, told) => expect(interval(seconds)).toBe(told));
+
+test("ticks of a chart are in the zone that was chosen, and name the day where there are several", () => {
+  const at = Date.parse("2026-11-18T23:30:00Z") / 1000;
+  expect(axisTime(at, false, "Asia/Jakarta")).toBe("06:30");
+  expect(axisTime(at, true, "Asia/Jakarta")).toMatch(/Thu.*06:30/);
 });

@@ -73,4 +73,16 @@ export function clockTime(at: string, zone?: string): string {
   return format("clock", { ...CLOCK, fractionalSecondDigits: 3 as const }, zone).format(new Date(at));
 }
 
+/** A tick of a chart: hours and minutes, and the day where a chart has several. */
+export function axisTime(seconds: number, withDay: boolean, zone?: string): string {
+  const clock: Intl.DateTimeFormatOptions = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+  return format(withDay ? "axis day" : "axis", withDay ? { weekday: "short", ...clock } : clock, zone).format(new Date(seconds * 1000));
+}
+
+/** How far apart regular things are: "10 s", "2 h", "90 s". */
+export function interval(seconds: number): string {
+  for (const [size, unit] of UNITS) if (seconds >= size && seconds % size === 0) return `${seconds / size} ${unit}`;
+  return duration(seconds);
+}
+
 export const localZone = (): string => Intl.DateTimeFormat().resolvedOptions().timeZone;

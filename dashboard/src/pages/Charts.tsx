@@ -34,7 +34,7 @@ export function useMetrics(of: Of, period: string) {
 }
 
 const rate = (value: number): string => (value >= 9.95 || value === 0 ? count(Math.round(value)) : value.toFixed(1));
-const milliseconds = (value: number): string => duration(value / 1000);
+const milliseconds = (value: number): string => (value === 0 ? "0" : duration(value / 1000));
 
 export function Charts({ of, period, page, worker = false }: { of: Of; period: string; page: string; worker?: boolean }) {
   const go = useGo();
@@ -45,6 +45,9 @@ export function Charts({ of, period, page, worker = false }: { of: Of; period: s
   const values = (pick: (figures: Figures) => number | null | undefined) => seen.series.map((one) => pick(one.figures) ?? null);
   // a step without executions has no percentiles and no rate of success
   const ran = (pick: (figures: Figures) => number | null | undefined) => values((one) => (one.executions === 0 ? null : pick(one)));
+  // what arrives is counted when a step is over: the last one has too little yet
+  const step = seen.step_seconds ?? 60;
+  const arrived = seen.series.map((one, at) => (at === seen.series.length - 1 && Date.parse(one.at) + step * 1000 > Date.parse(seen.until) - 15_000 ? null : (one.figures.arrived * 60) / step));
   const total = seen.totals;
   const judged = total.succeeded + total.failed > 0;
   return (
@@ -58,7 +61,7 @@ export function Charts({ of, period, page, worker = false }: { of: Of; period: s
       </header>
       <Suspense fallback={<div className="charts" aria-busy="true" />}>
         <div className="charts">
-          <Chart title="executions a minute" now={rate(total.throughput_per_minute)} times={times} tell={rate} lines={[{ label: "out", tone: "accent", values: values((one) => one.throughput_per_minute) }, ...(worker ? [] : [{ label: "in", tone: "neutral" as const, dashed: true, values: values((one) => (one.arrived * 60) / (seen.step_seconds ?? 60)) }])]} />
+          <Chart title="executions a minute" now={rate(total.throughput_per_minute)} times={times} tell={rate} lines={[{ label: "out", tone: "accent", values: values((one) => one.throughput_per_minute) }, ...(worker ? [] : [{ label: "in", tone: "neutral" as const, dashed: true, values: arrived }])]} />
           <Chart title="succeeded" now={judged ? `${total.success_rate.toFixed(1)} %` : "–"} times={times} most={100} tell={(value) => `${Math.round(value)} %`} lines={[{ label: "succeeded", tone: "succeeded", values: values((one) => (one.succeeded + one.failed === 0 ? null : one.success_rate)) }]} />
           <Chart title="wait" now={total.wait_ms.p95 == null ? "–" : `p95 ${milliseconds(total.wait_ms.p95)}`} times={times} tell={milliseconds} lines={[{ label: "p50", tone: "accent", values: ran((one) => one.wait_ms.p50) }, { label: "p95", tone: "accent", dashed: true, values: ran((one) => one.wait_ms.p95) }]} />
           <Chart title="duration" now={total.duration_ms.p95 == null ? "–" : `p95 ${milliseconds(total.duration_ms.p95)}`} times={times} tell={milliseconds} lines={[{ label: "p50", tone: "accent", values: ran((one) => one.duration_ms.p50) }, { label: "p95", tone: "accent", dashed: true, values: ran((one) => one.duration_ms.p95) }]} />

@@ -186,5 +186,5 @@ function useRowKeys(jobs: Job[], current: number, setCurrent: (at: number) => vo
     document.addEventListener("keydown", press);
     return () => document.removeEventListener("keydown", press);
   });
-  useEffect(() => document.querySelector("tr.here")?.scrollIntoView({ block: "nearest" }), [current]);
+  useEffect(() => void document.querySelector("tr.here")?.scrollIntoView({ block: "nearest" }), [current]);
 }

@@ -19,6 +19,7 @@ import { Name, Time } from "../ui/text";
 import { deadLetterQueues } from "./causes";
 import { Charts } from "./Charts";
 import { DeadLetters } from "./DeadLetters";
+import { forecastQuery, isBad, outlookOf, waitOf } from "./forecast";
 import { QueueSettings } from "./QueueSettings";
 import { RecentJobs } from "./RecentJobs";
 
@@ -68,6 +69,7 @@ export function Queue() {
         <Count name="succeeded" value={figures?.succeeded} queue={one} status="succeeded" />
         <div><dt>oldest waits</dt><dd>{figures?.oldest_pending_seconds == null ? "–" : span(figures.oldest_pending_seconds)}</dd></div>
       </dl>
+      <Foretold queue={one} />
       <nav className="tabs" aria-label="Parts of the queue">
         {TABS.filter(([name]) => name !== "served" || may("worker:read")).map(([name, label]) => (
           <To key={name} page={`queues/${one.id}`} search={name === "stats" ? {} : { tab: name }} className={tab === name ? "here" : undefined}>{label}</To>
@@ -89,6 +91,22 @@ export function Queue() {
     </>
   );
 }
+
+/** One sentence on what comes. */
+function Foretold({ queue }: { queue: QueueView }) {
+  const forecast = useQuery(forecastQuery(queue.id)).data;
+  if (forecast === undefined || forecast.outlook === "empty") return null;
+  const wait = waitOf(forecast);
+  return (
+    <p className={isBad(forecast) ? "foretold warn" : "foretold"}>
+      <span className="strong">{sentence(outlookOf(forecast))}</span>
+      {wait !== null && forecast.outlook !== "paused" && `. A job that comes now waits ${wait}`}
+      <span className="faint"> · of the last 15 minutes: {count(Math.round(forecast.arrived_per_minute))} a minute came, {count(Math.round(forecast.ended_per_minute))} ended</span>
+    </p>
+  );
+}
+
+const sentence = (text: string): string => text[0]!.toUpperCase() + text.slice(1);
 
 function Count({ name, value, queue, status, of }: { name: string; value: number | undefined; queue: QueueView; status: string; of?: unknown }) {
   return (

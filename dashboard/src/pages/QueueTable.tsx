@@ -1,4 +1,4 @@
-import { useQuery } from "@tanstack/react-query";
+import { useQueries, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data, type Queue, type QueueStats } from "../api/client";
 import type { Project } from "../api/queries";
@@ -10,6 +10,9 @@ import { Sparkline } from "../ui/Sparkline";
 import { Shape } from "../ui/Status";
 import { Name } from "../ui/text";
 import { deadLetterQueues, LONG_WAIT_SECONDS } from "./causes";
+import { forecastQuery, isBad, outlookOf, type Forecast } from "./forecast";
+
+const MOST_FORETOLD = 12;
 
 /** Queues with their figures, those with most work first. */
 export function QueueTable({ queues, stats, most }: { queues: Queue[]; stats: QueueStats[]; most?: number }) {
@@ -20,6 +23,7 @@ export function QueueTable({ queues, stats, most }: { queues: Queue[]; stats: Qu
   const dead = deadLetterQueues(queues);
   const order = [...queues].sort((a, b) => weight(figures.get(b.id)) - weight(figures.get(a.id)) || a.name.localeCompare(b.name));
   const shown = all ? order : order.slice(0, most);
+  const outlooks = useOutlooks(shown.filter((one) => one.is_active && !dead.has(one.id) && (figures.get(one.id)?.pending ?? 0) > 0));
   if (queues.length === 0) return <Empty title="There is no queue yet." command="taskforge queues create emails">A queue is where jobs wait, and by which rules they run. The first job that names one makes it, too.</Empty>;
   return (
     <>
@@ -35,7 +39,7 @@ export function QueueTable({ queues, stats, most }: { queues: Queue[]; stats: Qu
             <th className="number">failed</th>
             <th className="number wide-only">succeeded</th>
             {trends !== undefined && <th className="wide-only">waited, last hour</th>}
-            <th className="wide-only">state</th>
+            <th className="wide-only">outlook</th>
           </tr>
         </thead>
         <tbody>
@@ -59,7 +63,7 @@ export function QueueTable({ queues, stats, most }: { queues: Queue[]; stats: Qu
                 <td className="number">{count(seen?.failed)}</td>
                 <td className="number wide-only">{count(seen?.succeeded)}</td>
                 {trends !== undefined && <td className="wide-only"><Sparkline values={trends.get(queue.id) ?? []} label={`Jobs that waited in ${queue.name} in the last hour`} /></td>}
-                <td className="wide-only">{!queue.is_active ? "paused" : dead.has(queue.id) ? "takes dead letters" : late ? "jobs wait long" : (seen?.pending ?? 0) > 0 ? "working" : "empty"}</td>
+                <td className={outlooks.get(queue.id)?.bad ? "wide-only warn" : "wide-only"}>{!queue.is_active ? "paused" : dead.has(queue.id) ? "takes dead letters" : late ? (outlooks.get(queue.id)?.text ?? "jobs wait long") : (seen?.pending ?? 0) > 0 ? (outlooks.get(queue.id)?.text ?? "working") : "empty"}</td>
               </tr>
             );
           })}
@@ -82,6 +86,14 @@ function useTrends(project: Project): Map<string, number[]> | undefined {
   });
   if (project === undefined || trends.data === undefined) return undefined;
   return new Map(trends.data.map((one) => [one.id ?? "", one.metrics.series.map((point) => point.figures.max_pending)]));
+}
+
+/** Those with most work are foretold; of the others the list has enough figures. */
+function useOutlooks(queues: Queue[]): Map<string, { text: string; bad: boolean }> {
+  const asked = queues.slice(0, MOST_FORETOLD);
+  const found = useQueries({ queries: asked.map((one) => forecastQuery(one.id)) });
+  const told = (one: Forecast) => ({ text: outlookOf(one), bad: isBad(one) });
+  return new Map(asked.flatMap((one, at) => (found[at]?.data ? [[one.id, told(found[at].data)] as const] : [])));
 }
 
 const weight = (stats: QueueStats | undefined): number =>

@@ -4,7 +4,7 @@ import { api, data, type Schedule } from "../api/client";
 import { useRhythm } from "../api/live";
 import { queryClient, schedulesQuery } from "../api/queries";
 import { useMay } from "../api/session";
-import { duration } from "../lib/time";
+import { interval } from "../lib/time";
 import { To, useScope } from "../shell/scope";
 import { Action } from "../ui/Action";
 import { Empty, ErrorNotice, Loading, useToasts } from "../ui/feedback";
@@ -13,7 +13,7 @@ import { Exact, Name, Time } from "../ui/text";
 
 export function whenOf(schedule: Schedule) {
   if (schedule.cron !== null) return <><code>{schedule.cron}</code> <span className="faint">{schedule.zone}</span></>;
-  if (schedule.every_seconds !== null) return <>every {duration(schedule.every_seconds)}</>;
+  if (schedule.every_seconds !== null) return <>every {interval(schedule.every_seconds)}</>;
   return <>once, <Exact at={schedule.at} /></>;
 }
 

@@ -1,4 +1,4 @@
-import { Link, Outlet, useLocation, useNavigate } from "@tanstack/react-router";
+import { Link, Outlet, useLocation } from "@tanstack/react-router";
 import { useEffect, useState, type FormEvent } from "react";
 import { useQuery } from "@tanstack/react-query";
 import { api, data, PREFIX } from "../api/client";
@@ -11,7 +11,7 @@ import { prefer, usePreferences } from "../lib/preferences";
 import { clockTime, localZone } from "../lib/time";
 import { Keys } from "./Keys";
 import { PAGES } from "./places";
-import { ALL, baseOf, useGo, useScope } from "./scope";
+import { ALL, baseOf, useGo, useScope, useSwitch } from "./scope";
 
 export function Shell() {
   const session = useSession();
@@ -62,7 +62,7 @@ export function Shell() {
 
 function Switcher() {
   const { org, project } = useScope();
-  const go = useNavigateTo();
+  const go = useSwitch();
   const may = useMay();
   const { data: projects } = useQuery({ ...projectsQuery, enabled: may("project:read") });
   const { projects: own } = useSession();
@@ -77,17 +77,6 @@ function Switcher() {
       </select>
     </div>
   );
-}
-
-/** The same page of another project; what belongs to one thing of this project does not go along. */
-function useNavigateTo(): (project: string) => void {
-  const { org, base } = useScope();
-  const path = useLocation({ select: (one) => one.pathname });
-  const navigate = useNavigate();
-  return (project) => {
-    const page = path.slice(base.length + 1).split("/")[0] ?? "";
-    void navigate({ to: `${baseOf(org, project === ALL ? undefined : project)}/${page}`, search: {} as never });
-  };
 }
 
 function Search() {
@@ -107,7 +96,7 @@ function Search() {
       <input
         id="search"
         aria-label="Search jobs"
-        placeholder="/  search, or paste an id"
+        placeholder="/  search jobs, or paste an id · Ctrl K goes anywhere"
         value={words}
         onChange={(event) => setWords(event.target.value)}
         onKeyDown={(event) => event.key === "Escape" && event.currentTarget.blur()}

@@ -1,5 +1,5 @@
 /** Where one is: organization and project are the head of every address. */
-import { Link, useNavigate, useParams } from "@tanstack/react-router";
+import { Link, useLocation, useNavigate, useParams } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import type { Project } from "../api/queries";
 
@@ -44,4 +44,15 @@ export function useGo(): (page: string, search?: Record<string, unknown>, replac
   const navigate = useNavigate();
   return (page, search = {}, replace = false) =>
     void navigate({ to: page === "" ? base : `${base}/${page}`, search: search as never, replace });
+}
+
+/** To the same page of another project; what belongs to one thing of this project does not go along. */
+export function useSwitch(): (project: string) => void {
+  const { org, base } = useScope();
+  const path = useLocation({ select: (one) => one.pathname });
+  const navigate = useNavigate();
+  return (project) => {
+    const page = path.slice(base.length + 1).split("/")[0] ?? "";
+    void navigate({ to: `${baseOf(org, project === ALL ? undefined : project)}/${page}`, search: {} as never });
+  };
 }

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { usePreferences } from "../lib/preferences";
-import { clockTime } from "../lib/time";
+import { axisTime } from "../lib/time";
 
 export interface Line {
   label: string;
@@ -23,6 +23,7 @@ interface ChartProps {
 }
 
 const HEIGHT = 112;
+const span = (times: number[]): number => (times.at(-1) ?? 0) - (times[0] ?? 0);
 
 /** What a token is just now; light-dark() has to be resolved by an element. */
 function colour(name: string): string {
@@ -39,7 +40,9 @@ export default function Chart({ title, now, times, lines, tell, most }: ChartPro
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const [asTable, setAsTable] = useState(false);
-  const { theme } = usePreferences();
+  const told = useRef<HTMLSpanElement>(null);
+  const { theme, zone: chosen } = usePreferences();
+  const zone = chosen || undefined;
   const [dark, setDark] = useState(() => matchMedia("(prefers-color-scheme: dark)").matches);
   useEffect(() => {
     const query = matchMedia("(prefers-color-scheme: dark)");
@@ -49,6 +52,13 @@ export default function Chart({ title, now, times, lines, tell, most }: ChartPro
   }, []);
   const labels = lines.map((one) => one.label).join();
   const data = [times, ...lines.map((one) => one.values)] as uPlot.AlignedData;
+  // what the cursor is on is written past React: it moves with the mouse on every chart of the page
+  const point = useRef((_: number | null) => undefined as void);
+  point.current = (row) => {
+    if (told.current === null) return;
+    const days = span(times) > 2 * 86_400;
+    told.current.textContent = row === null || times[row] === undefined ? now : `${axisTime(times[row]!, days, zone)} · ${lines.map((one) => (one.values[row] == null ? "–" : tell(one.values[row]!))).join(" · ")}`;
+  };
   useEffect(() => {
     const element = box.current;
     if (element === null) return;
@@ -58,10 +68,12 @@ export default function Chart({ title, now, times, lines, tell, most }: ChartPro
         width: Math.max(80, element.clientWidth),
         height: HEIGHT,
         legend: { show: false },
+        tzDate: (at) => (zone === undefined ? new Date(at * 1000) : uPlot.tzDate(new Date(at * 1000), zone)),
+        hooks: { setCursor: [(made) => point.current(made.cursor.idx ?? null)] },
         cursor: { sync: { key: "page" }, y: false, points: { size: 5 } },
         scales: { y: { range: (_, __, high) => [0, most ?? (high > 0 ? high * 1.1 : 1)] } },
         axes: [
-          { stroke: text, grid: { show: false }, ticks: { show: false }, size: 20, font: "11px system-ui", space: 70 },
+          { stroke: text, grid: { show: false }, ticks: { show: false }, size: 20, font: "11px system-ui", space: 70, values: (made, all) => all.map((one) => axisTime(one, span(made.data[0] as number[]) > 2 * 86_400, zone)) },
           { stroke: text, grid: { stroke: line, width: 1 }, ticks: { show: false }, size: 52, font: "11px system-ui", space: 34, values: (_, all) => all.map((one) => (one === null ? "" : tell(one))) },
         ],
         series: [{}, ...lines.map((one) => ({ label: one.label, stroke: colour(one.tone), width: 1.5, dash: one.dashed ? [4, 3] : undefined, points: { show: false }, spanGaps: false }))],
@@ -77,12 +89,15 @@ export default function Chart({ title, now, times, lines, tell, most }: ChartPro
       made.destroy();
       plot.current = null;
     };
-  }, [labels, theme, dark, asTable]);
-  useEffect(() => plot.current?.setData(data), [times, lines]);
+  }, [labels, theme, dark, asTable, zone]);
+  useEffect(() => {
+    plot.current?.setData(data);
+    point.current(null);
+  }, [times, lines]);
   return (
     <figure className="chart" aria-label={`${title}: ${now}`}>
       <figcaption>
-        <span>{title}</span> <b>{now}</b>
+        <span>{title}</span> <b ref={told}>{now}</b>
         <span className="gap" />
         {lines.length > 1 && lines.map((one) => <span key={one.label} className={`key tone-${one.tone}`}>{one.dashed ? "┄" : "─"} {one.label}</span>)}
         <button type="button" className="link small" onClick={() => setAsTable(!asTable)}>{asTable ? "chart" : "table"}</button>
@@ -91,7 +106,7 @@ export default function Chart({ title, now, times, lines, tell, most }: ChartPro
         <div className="twin">
           <table className="rows">
             <thead><tr><th>time</th>{lines.map((one) => <th key={one.label} className="number">{one.label}</th>)}</tr></thead>
-            <tbody>{times.map((at, row) => <tr key={at}><td>{clockTime(new Date(at * 1000).toISOString()).slice(0, 5)}</td>{lines.map((one) => <td key={one.label} className="number">{one.values[row] == null ? "–" : tell(one.values[row]!)}</td>)}</tr>)}</tbody>
+            <tbody>{times.map((at, row) => <tr key={at}><td>{axisTime(at, span(times) > 2 * 86_400, zone)}</td>{lines.map((one) => <td key={one.label} className="number">{one.values[row] == null ? "–" : tell(one.values[row]!)}</td>)}</tr>)}</tbody>
           </table>
         </div>
       ) : (
