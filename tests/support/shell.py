@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Any
 
 PATIENCE = 30.0
+# SIGHUP as a login shell leaves it: who runs the tests may ignore it, and that is inherited.
 ON_ITS_TERMINAL = (
-    "import os, sys; os.login_tty(0); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    "import os, signal, sys; os.login_tty(0); signal.signal(signal.SIGHUP, signal.SIG_DFL); "
+    "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
 )
 COMMAND = [sys.executable, "-m", "taskforge.cli"]
 
