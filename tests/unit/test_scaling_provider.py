@@ -57,15 +57,15 @@ def test_each_kind_is_read_with_its_defaults() -> None:
         ),
         (
             {"kind": "webhook", "url": "https://u:p@example.com", "secret": SECRET},
-            "providers.p.url: has a user in it",
+            "providers.p.url: holds a user or a password",
         ),
         (
             {"kind": "webhook", "url": "https://localhost@[", "secret": SECRET},
-            "providers.p.url: cannot be read as an address",
+            "providers.p.url: is 'https://localhost@[', which cannot be read",
         ),
         (
             {"kind": "webhook", "url": "https://example.com", "secret": "hunter2"},
-            "providers.p.secret: is no secret for webhooks",
+            "providers.p.secret: cannot be read; use whsec_ and 24 to 64 random bytes",
         ),
     ],
 )
