@@ -22,6 +22,7 @@ PAGES = [
 NEEDED = {
     "docs/guides/api.md": ("curl",),
     "docs/guides/monitoring.md": ("curl",),
+    "docs/guides/scaling-providers.md": ("curl",),
     "docs/guides/proxy.md": ("nginx", "openssl", "curl"),
 }
 

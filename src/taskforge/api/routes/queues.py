@@ -20,6 +20,7 @@ from taskforge.domain.query import QueueStats
 from taskforge.domain.queue import CreateQueue, DeleteQueue, Queue, QueueSettings, UpdateQueue
 from taskforge.operations.forecasts import forecast_from, period_before
 from taskforge.operations.metrics import read_metrics
+from taskforge.operations.scaling_signal import ScalingSignal
 
 ProjectName = Annotated[
     str | None,
@@ -230,6 +231,18 @@ async def get_queue_forecast(caller: NamedDependency[Caller], queue: QueueName) 
     return forecast_from(next(one for one in found if one.queue_id == meant.id), metrics)
 
 
+@get(
+    "/queues/{queue:str}/scaling-signal",
+    permission=Permission.QUEUE_READ,
+    tags=["Queues"],
+    responses=responses(404),
+)
+async def get_scaling_signal(caller: NamedDependency[Caller], queue: QueueName) -> ScalingSignal:
+    """How many jobs need workers, for an autoscaler that asks every few seconds, such as KEDA's
+    metrics-api scaler. It is up to a second old."""
+    return await caller.platform.signals.read(await caller.queue(queue))
+
+
 @get("/stats", permission=Permission.QUEUE_READ, tags=["Queues"], responses=responses(404))
 async def list_stats(caller: NamedDependency[Caller], project: ProjectName = None) -> StatsList:
     """The same for every queue of a project, or of the organization, and their sum."""
@@ -272,5 +285,6 @@ HANDLERS = [
     delete_queue,
     queue_stats,
     get_queue_forecast,
+    get_scaling_signal,
     list_stats,
 ]
