@@ -1,28 +1,10 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Navigate, Outlet } from "@tanstack/react-router";
 import { PREFIX } from "./api/client";
 import { useSession } from "./api/session";
+import { parseSearch, stringifySearch } from "./lib/search";
 import { Empty, ErrorNotice } from "./ui/feedback";
 import { baseOf, To } from "./shell/scope";
 import { Shell } from "./shell/Shell";
-
-/** Several values of one key are repeated keys, as the API has them. */
-export function parseSearch(text: string): Record<string, string | string[]> {
-  const found: Record<string, string | string[]> = {};
-  for (const [key, value] of new URLSearchParams(text)) {
-    const before = found[key];
-    found[key] = before === undefined ? value : [...(Array.isArray(before) ? before : [before]), value];
-  }
-  return found;
-}
-
-export function stringifySearch(search: Record<string, unknown>): string {
-  const written = new URLSearchParams();
-  for (const [key, value] of Object.entries(search))
-    for (const one of Array.isArray(value) ? value : [value])
-      if (one !== undefined && one !== null && one !== "") written.append(key, String(one));
-  const text = written.toString();
-  return text === "" ? "" : `?${text}`;
-}
 
 /** To the session's own: its only project, or all of them. */
 function Home() {

@@ -13,6 +13,7 @@ forge.queue("default")
 forge.queue("billing", dead_letter_queue="billing-dead", retry_delay_seconds=0.05)
 forge.queue("billing-dead")
 forge.queue("held", accept_while_paused=True)
+forge.queue("hostile")
 
 
 @forge.job(queue="default")
@@ -44,3 +45,10 @@ async def charge(order: int, mended: str) -> str:
 @forge.job(queue="held")
 async def wait_for_it() -> str:
     return "ran"
+
+
+@forge.job(queue="hostile", max_attempts=1)
+async def curse(words: str) -> str:
+    """Logs, returns progress and fails with whatever it is given."""
+    logger.warning("%s", words)
+    raise ValueError(words)

@@ -175,11 +175,13 @@ def open_page(site: Site, browser: Any, watch: Watch) -> Iterator[Callable[..., 
     test."""
     contexts = []
 
-    def open_at(path: str = "", state: str | None = None, **options: Any) -> Any:
+    def open_at(path: str = "", state: str | None = None, script: str = "", **options: Any) -> Any:
+        """`script` runs before each of its pages."""
         context = browser.new_context(storage_state=state, **options)
         context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)
         page = context.new_page()
+        page.add_init_script(script)
         watch.listen(page)
         page.goto(f"{site.address}{path}")
         return page

@@ -61,7 +61,7 @@ export function Alerts() {
         !making && <Empty title="There is no alert rule yet." command={'taskforge alerts create "too many wait" queue_size --threshold 500'}>A rule tells when jobs fail, wait for too long, or workers fall silent: here, in the log and on the event stream.</Empty>
       ) : (
         <table className="rows">
-          <thead><tr><th>rule</th><th>says</th><th className="wide-only">about</th><th className="number">since</th><th /></tr></thead>
+          <thead><tr><th>rule</th><th>says</th><th className="wide-only">about</th><th className="number wide-only">since</th><th /></tr></thead>
           <tbody>{[...firing, ...rules.data.filter((one) => !one.is_firing)].map((one) => <RuleLine key={one.id} rule={one} write={may("queue:write")} />)}</tbody>
         </table>
       )}
@@ -78,10 +78,10 @@ function RuleLine({ rule, write }: { rule: AlertRule; write: boolean }) {
   return (
     <tr>
       <td><Shape status={shape} /> <Name>{rule.name}</Name>{silenced && <span className="faint"> silenced until <Time at={rule.silenced_until} /></span>}</td>
-      <td>{rule.is_paused ? <span className="faint">nothing: it is paused</span> : rule.detail ?? <span className="faint">not looked at yet</span>}</td>
+      <td className="words">{rule.is_paused ? <span className="faint">nothing: it is paused</span> : rule.detail ?? <span className="faint">not looked at yet</span>}</td>
       <td className="wide-only">{rule.queue === null ? <span className="faint">the whole project</span> : <Name>{rule.queue}</Name>}</td>
-      <td className="number"><Time at={rule.since} /></td>
-      <td className="number">
+      <td className="number wide-only"><Time at={rule.since} /></td>
+      <td className="number acts">
         {write && (
           <>
             {silenced ? <Action act={() => silence(rule, 0)}>Tell again</Action> : rule.is_firing && <Action act={async () => { await silence(rule, HOUR); tell(`${rule.name} is silenced for an hour`, () => void silence(rule, 0)); }}>Silence 1 h</Action>}{" "}
@@ -153,7 +153,7 @@ function History({ project }: { project: Project }) {
             <tr key={one.rule + one.at}>
               <td><Name>{one.name}</Name></td>
               <td><Status status={NEWS_SHAPES[one.news] ?? "pending"} word={one.news} />{one.is_silent && <span className="faint"> in silence</span>}</td>
-              <td>{one.detail}</td>
+              <td className="words">{one.detail}</td>
               <td className="number"><Time at={one.at} /></td>
             </tr>
           ))}

@@ -1,7 +1,7 @@
 /** Where is my job? One list of all of them; the address is the filter. */
 import { useQuery } from "@tanstack/react-query";
 import { useSearch } from "@tanstack/react-router";
-import { useEffect, useMemo, useRef, useState } from "react";
+import { memo, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { Job, QueueStats } from "../api/client";
 import { useRhythm } from "../api/live";
 import { statsQuery } from "../api/queries";
@@ -24,33 +24,26 @@ export function Jobs() {
   const { project } = useScope();
   const may = useMay();
   const go = useGo();
-  const list = useJobList(filter, project);
   const [selected, setSelected] = useState<Set<string>>(new Set());
   const [current, setCurrent] = useState(-1);
   const hovered = useRef(false);
+  // new rows come in by themselves only while nobody reads or has chosen any
+  const list = useJobList(filter, project, () => window.scrollY < 40 && !hovered.current && selected.size === 0 && current < 0);
   const jobs = list.jobs ?? [];
 
   useEffect(() => {
     setSelected(new Set());
     setCurrent(-1);
   }, [filter]);
-  useEffect(() => {
-    const settle = () => list.setUntouched(window.scrollY < 40 && !hovered.current && selected.size === 0 && current < 0);
-    settle();
-    window.addEventListener("scroll", settle, { passive: true });
-    const timer = setInterval(settle, 500);
-    return () => {
-      window.removeEventListener("scroll", settle);
-      clearInterval(timer);
-    };
-  }, [selected, current, list.setUntouched]);
-
-  const toggle = (id: string) =>
-    setSelected((old) => {
-      const next = new Set(old);
-      if (!next.delete(id)) next.add(id);
-      return next;
-    });
+  const toggle = useCallback(
+    (id: string) =>
+      setSelected((old) => {
+        const next = new Set(old);
+        if (!next.delete(id)) next.add(id);
+        return next;
+      }),
+    [],
+  );
 
   useRowKeys(jobs, current, setCurrent, (job) => go(`jobs/${job.id}`), may("job:write") ? (job) => toggle(job.id) : undefined, () => setSelected(new Set()));
 
@@ -90,7 +83,7 @@ export function Jobs() {
               </tr>
             }
             render={(job, at) => (
-              <JobRow key={job.id} job={job} dim={!matches(filter, job)} here={at === current} selected={selected.has(job.id)} onToggle={may("job:write") ? () => toggle(job.id) : undefined} />
+              <JobRow key={job.id} job={job} dim={!matches(filter, job)} here={at === current} selected={selected.has(job.id)} onToggle={may("job:write") ? toggle : undefined} />
             )}
           />
           {!list.hasMore && jobs.length >= 100 && <p className="faint small">{jobs.length >= 10_000 ? "The newest 10,000 are shown; narrow the filter for older ones." : "That is all."}</p>}
@@ -103,11 +96,19 @@ export function Jobs() {
   );
 }
 
-function JobRow({ job, dim, here, selected, onToggle }: { job: Job; dim: boolean; here: boolean; selected: boolean; onToggle?: () => void }) {
+interface JobRowProps {
+  job: Job;
+  dim: boolean;
+  here: boolean;
+  selected: boolean;
+  onToggle?: (id: string) => void;
+}
+
+const JobRow = memo(function JobRow({ job, dim, here, selected, onToggle }: JobRowProps) {
   const ran = job.started_at && job.completed_at ? (Date.parse(job.completed_at) - Date.parse(job.started_at)) / 1000 : null;
   return (
     <tr className={`${dim ? "dim " : ""}${here ? "here " : ""}${selected ? "selected" : ""}`} title={dim ? "no longer matches the filter" : undefined}>
-      {onToggle && <td className="tick"><input type="checkbox" aria-label={`Select job ${job.id}`} checked={selected} onChange={onToggle} /></td>}
+      {onToggle && <td className="tick"><input type="checkbox" aria-label={`Select job ${job.id}`} checked={selected} onChange={() => onToggle(job.id)} /></td>}
       <td className="c-status"><Status status={job.status} word={job.cancel_requested && job.status === "processing" ? "stopping" : undefined} /></td>
       <td className="c-type"><Name>{job.job_type}</Name></td>
       <td className="c-queue"><To page="jobs" search={{ queue: job.queue }} title={`Only ${job.queue}`}><Name>{job.queue}</Name></To></td>
@@ -118,7 +119,7 @@ function JobRow({ job, dim, here, selected, onToggle }: { job: Job; dim: boolean
       <td className="c-what"><What job={job} /></td>
     </tr>
   );
-}
+});
 
 /** The one thing worth knowing of a job in this state. */
 function What({ job }: { job: Job }) {

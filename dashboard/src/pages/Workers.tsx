@@ -48,7 +48,7 @@ const rank = (worker: Worker): number => (worker.status === "unhealthy" ? 0 : wo
 function WorkerTable({ workers }: { workers: Worker[] }) {
   return (
     <table className="rows">
-      <thead><tr><th>status</th><th>worker</th><th>load</th><th className="number wide-only">cpu</th><th className="number wide-only">memory</th><th className="number">heard of</th><th className="wide-only">version</th><th className="wide-only">serves</th></tr></thead>
+      <thead><tr><th>status</th><th>worker</th><th>load</th><th className="number wide-only">cpu</th><th className="number wide-only">memory</th><th className="number wide-only">heard of</th><th className="wide-only">version</th><th className="wide-only">serves</th></tr></thead>
       <tbody>
         {workers.map((one) => (
           <tr key={one.id}>
@@ -57,7 +57,7 @@ function WorkerTable({ workers }: { workers: Worker[] }) {
             <td><Load active={one.active_jobs} max={one.max_concurrent_jobs} />{one.stuck_slots > 0 && <span className="warn"> {one.stuck_slots} stuck</span>}</td>
             <td className="number wide-only">{one.cpu_percent === null ? "–" : `${Math.round(one.cpu_percent)} %`}</td>
             <td className="number wide-only">{bytes(one.memory_bytes)}</td>
-            <td className="number"><Time at={one.last_heartbeat} /></td>
+            <td className="number wide-only"><Time at={one.last_heartbeat} /></td>
             <td className="wide-only">{one.version || "–"}</td>
             <td className="wide-only cut">{one.queues === null ? "all queues" : one.queues.join(", ")}</td>
           </tr>

@@ -5,6 +5,7 @@ import type { Project } from "../api/queries";
 import { createdAfter, type JobFilter } from "../lib/filter";
 
 const PAGE = 100;
+const NEXT_PAGES = 250;
 const MOST_ROWS = 10_000;
 const MOST_IDS = 100;
 const EACH_MS = 2_500;
@@ -28,11 +29,10 @@ export interface JobListState {
   refresh: () => void;
   /** rows on screen, which alone are looked at again */
   setSeen: (ids: string[]) => void;
-  /** whether new rows may come in by themselves */
-  setUntouched: (untouched: boolean) => void;
 }
 
-export function useJobList(filter: JobFilter, project: Project): JobListState {
+/** `isUntouched`: whether new rows may come in by themselves. */
+export function useJobList(filter: JobFilter, project: Project, isUntouched: () => boolean): JobListState {
   const key = JSON.stringify([filter, project]);
   const query = useMemo(() => queryOf(filter, project), [key]);
   const [jobs, setJobs] = useState<Job[] | null>(null);
@@ -42,7 +42,8 @@ export function useJobList(filter: JobFilter, project: Project): JobListState {
   const [isLoading, setLoading] = useState(true);
   const [turn, setTurn] = useState(0);
   const seen = useRef<string[]>([]);
-  const untouched = useRef(true);
+  const untouched = useRef(isUntouched);
+  untouched.current = isUntouched;
   const loading = useRef(false);
 
   useEffect(() => {
@@ -82,7 +83,7 @@ export function useJobList(filter: JobFilter, project: Project): JobListState {
       const newest = rows[0]?.id ?? "";
       const added = first.items.filter((job) => !have.has(job.id) && job.id > newest);
       const patches = new Map([...changed.items, ...first.items].map((job) => [job.id, job]));
-      if (untouched.current && (added.length > 0 || known.length > 0)) {
+      if (untouched.current() && (added.length > 0 || known.length > 0)) {
         setJobs((old) => trim([...added, ...known, ...(old ?? []).map((job) => patches.get(job.id) ?? job)]));
         setFresh([]);
       } else {
@@ -101,7 +102,7 @@ export function useJobList(filter: JobFilter, project: Project): JobListState {
   const loadMore = useCallback(() => {
     if (cursor === null || loading.current) return;
     loading.current = true;
-    read({ ...query, limit: PAGE, cursor })
+    read({ ...query, limit: NEXT_PAGES, cursor })
       .then((page) => {
         setJobs((old) => {
           const have = new Set(old?.map((job) => job.id));
@@ -126,7 +127,6 @@ export function useJobList(filter: JobFilter, project: Project): JobListState {
     }, []),
     refresh: useCallback(() => setTurn((old) => old + 1), []),
     setSeen: useCallback((ids: string[]) => (seen.current = ids), []) as (ids: string[]) => void,
-    setUntouched: useCallback((value: boolean) => (untouched.current = value), []) as (untouched: boolean) => void,
   };
 }
 

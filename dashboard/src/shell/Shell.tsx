@@ -131,7 +131,7 @@ function Menu() {
   const zones = ["", "UTC", ...Intl.supportedValuesOf("timeZone").filter((one) => one !== "UTC")];
   return (
     <details className="menu">
-      <summary aria-label="You and how it looks" title={name}>{name.slice(0, 2).toUpperCase()}</summary>
+      <summary aria-label={`${name.slice(0, 2).toUpperCase()}: you and how it looks`} title={name}>{name.slice(0, 2).toUpperCase()}</summary>
       <div className="panel">
         <p className="strong" translate="no">{name}</p>
         <p className="small faint">{session.role ?? session.kind} of {session.organization}</p>

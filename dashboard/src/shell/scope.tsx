@@ -1,7 +1,9 @@
 /** Where one is: organization and project are the head of every address. */
-import { Link, useLocation, useNavigate, useParams } from "@tanstack/react-router";
-import type { ReactNode } from "react";
+import { useLocation, useNavigate, useParams, useRouter } from "@tanstack/react-router";
+import type { MouseEvent, ReactNode } from "react";
+import { PREFIX } from "../api/client";
 import type { Project } from "../api/queries";
+import { stringifySearch } from "../lib/search";
 
 /** Stands in the address for all projects of the organization. */
 export const ALL = "~";
@@ -29,14 +31,18 @@ interface ToProps {
   children: ReactNode;
 }
 
-/** A link to a page of the present project. */
+/** A link to a page of the present project. Long lists have hundreds of them, so it is a plain one that asks the router only when it is pressed. */
 export function To({ page, search, className, title, children }: ToProps) {
   const { base } = useScope();
-  return (
-    <Link to={page === "" ? base : `${base}/${page}`} search={(search ?? {}) as never} className={className} title={title}>
-      {children}
-    </Link>
-  );
+  const router = useRouter();
+  const to = page === "" ? base : `${base}/${page}`;
+  const follow = (event: MouseEvent) => {
+    if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    void router.navigate({ href: address } as never);
+  };
+  const address = `${to}${stringifySearch(search ?? {})}`;
+  return <a href={`${PREFIX}${address}`} className={className} title={title} onClick={follow}>{children}</a>;
 }
 
 export function useGo(): (page: string, search?: Record<string, unknown>, replace?: boolean) => void {

@@ -25,7 +25,7 @@ export function Audit() {
       </div>
       {audit.data === undefined ? <Loading /> : audit.data.length === 0 ? <p className="faint">No entry matches. Action and actor are compared as a whole.</p> : (
         <table className="rows audit">
-          <thead><tr><th className="number">no.</th><th>when</th><th>who</th><th>did</th><th className="wide-only">to</th><th /></tr></thead>
+          <thead><tr><th className="number wide-only">no.</th><th>when</th><th>who</th><th>did</th><th className="wide-only">to</th><th /></tr></thead>
           <tbody>
             {audit.data.map((one) => (
               <Row key={one.number} entry={one} open={open === one.number} toggle={() => setOpen(open === one.number ? null : one.number)} />
@@ -46,10 +46,10 @@ function Row({ entry, open, toggle }: { entry: Entry; open: boolean; toggle: () 
   return (
     <>
       <tr>
-        <td className="number">{entry.number}</td>
+        <td className="number wide-only">{entry.number}</td>
         <td><Time at={entry.at} /></td>
-        <td><Name>{entry.actor}</Name></td>
-        <td className="mono">{entry.action}</td>
+        <td className="words"><Name>{entry.actor}</Name></td>
+        <td className="mono words">{entry.action}</td>
         <td className="wide-only cut"><Name>{entry.target}</Name></td>
         <td className="number"><button type="button" className="link" aria-expanded={open} onClick={toggle}>{open ? "Less" : "More"}</button></td>
       </tr>

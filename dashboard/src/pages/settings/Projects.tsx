@@ -28,12 +28,12 @@ export function Projects() {
     <>
       {write && <header className="part"><span className="gap" /><button type="button" className="primary" onClick={() => setEditing("new")}>New project</button></header>}
       <table className="rows">
-        <thead><tr><th>project</th>{QUOTAS.map(([key, label]) => <th key={key} className="number">{label.toLowerCase()}</th>)}<th /></tr></thead>
+        <thead><tr><th>project</th>{QUOTAS.map(([key, label]) => <th key={key} className="number wide-only">{label.toLowerCase()}</th>)}<th /></tr></thead>
         <tbody>
           {projects.data.map((one) => (
             <tr key={one.id}>
               <td><b><Name>{one.name}</Name></b></td>
-              {QUOTAS.map(([key]) => <td key={key} className="number">{one.quota[key] == null ? <span className="faint">no limit</span> : key === "payload_bytes_per_minute" ? bytes(one.quota[key]) : count(one.quota[key])}</td>)}
+              {QUOTAS.map(([key]) => <td key={key} className="number wide-only">{one.quota[key] == null ? <span className="faint">no limit</span> : key === "payload_bytes_per_minute" ? bytes(one.quota[key]) : count(one.quota[key])}</td>)}
               <td className="number">{write && <button type="button" onClick={() => setEditing(one)}>Edit</button>}</td>
             </tr>
           ))}
