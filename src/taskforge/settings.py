@@ -105,6 +105,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     audit_head_file: str = ""
     # How a process writes its log to standard error: text, or json with one object a line
     log_format: str = "text"
+    # Whether `taskforge worker`, `server` and `up` send traces by OTLP over HTTP,
+    # to where OTEL_EXPORTER_OTLP_ENDPOINT says; an app with a provider of its own needs no setting
+    tracing: bool = False
     # Where `taskforge worker` answers GET /metrics, on 127.0.0.1 alone: the port of its first
     # process, and the next ones for those behind it; 0: nowhere
     metrics_port: int = 0
@@ -313,6 +316,7 @@ _CHECKS: dict[str, Any] = {
     "audit_key_file": lambda field, value: rules.text(field, value, least=0, most=4_000),
     "audit_head_file": lambda field, value: rules.text(field, value, least=0, most=4_000),
     "log_format": lambda field, value: rules.choice(field, value, LOG_FORMATS),
+    "tracing": rules.flag,
     "metrics_port": lambda field, value: rules.integer(field, value, 0, 65_535),
     "retention_days": _seconds(0.01, 3_650),
     "scaling_providers": _providers,

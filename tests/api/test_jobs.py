@@ -122,3 +122,26 @@ async def test_limits_hold_for_edits_and_moves_and_erased_payloads_do_not_run(
     again = await root.post(f"/api/v1/jobs/{large}/retry")
     assert again.status_code == 409
     assert "was erased; it cannot be run again" in again.json()["detail"]
+
+
+async def test_a_job_belongs_to_the_trace_of_whoever_asks_for_it(
+    api: Api, root: httpx.AsyncClient
+) -> None:
+    await root.post("/api/v1/queues", json={"name": "mail"})
+    parent = f"00-{'a' * 32}-{'b' * 16}-01"
+    job = {"queue": "mail", "job_type": "send"}
+
+    async def trace_of(sent: dict[str, Any], headers: dict[str, str]) -> Any:
+        made = await root.post("/api/v1/jobs", json=sent, headers=headers)
+        return (await root.get(f"/api/v1/jobs/{made.json()['id']}")).json()["trace"]
+
+    assert await trace_of(job, {}) is None
+    assert await trace_of(job, {"traceparent": parent}) == parent
+    assert await trace_of(job, {"traceparent": parent, "tracestate": "v=1"}) == f"{parent} v=1"
+    assert await trace_of({**job, "trace": "mine"}, {"traceparent": parent}) == "mine"
+    for wrong in ("nonsense", f"00-{'0' * 32}-{'b' * 16}-01", f"ff-{'a' * 32}-{'b' * 16}-01"):
+        assert await trace_of(job, {"traceparent": wrong}) is None
+    made = await root.post("/api/v1/jobs/bulk", json=[job, job], headers={"traceparent": parent})
+    for one in made.json()["ids"]:
+        found = (await root.get(f"/api/v1/jobs/{one}")).json()
+        assert found["trace"] == f"{parent} taskforge=batch"

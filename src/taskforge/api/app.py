@@ -18,6 +18,7 @@ from taskforge.api.entry.caller import authorize, provide_caller, provide_visito
 from taskforge.api.entry.compression import Compression
 from taskforge.api.entry.front import Front
 from taskforge.api.entry.parameters import check_parameters
+from taskforge.api.entry.request_spans import RequestSpans
 from taskforge.api.routes import (
     PREFIX,
     alerts,
@@ -45,6 +46,7 @@ from taskforge.api.routes import (
 )
 from taskforge.domain.errors import TaskForgeError
 from taskforge.operations.platform import Platform
+from taskforge.telemetry import tracing
 from taskforge.version import __version__
 
 # Jobs come in by the front; all else is small, and here becomes objects that take a dozen times as
@@ -76,8 +78,8 @@ _TAGS = [
 def build(platform: Platform) -> ASGIApp:
     """The whole server as one ASGI application. The platform's engine is open, and stays its
     maker's to close; what runs beside the requests is the node's (`node.server_services`)."""
-    app = make_app(platform)
-    return Front(app, platform)
+    front = Front(make_app(platform), platform)
+    return RequestSpans(front) if tracing.tracer() is not None else front
 
 
 def make_app(platform: Platform | None) -> Litestar:

@@ -17,6 +17,7 @@ from taskforge.client.problems import AnswerLost, error_of
 from taskforge.client.requests import ROOT, Request, answer, wait_before_repeat
 from taskforge.domain.errors import Invalid, StoreUnavailable, StoreUnsuitable, TaskForgeError
 from taskforge.telemetry.outage import Outage
+from taskforge.telemetry.tracing import trace_headers
 from taskforge.version import __version__
 
 T = TypeVar("T")
@@ -150,7 +151,7 @@ class SyncTransport:
 
 
 def _parts(request: Request[Any]) -> dict[str, Any]:
-    headers = dict(request.headers)
+    headers = dict(request.headers) | trace_headers()
     if request.body is not None:
         headers["content-type"] = "application/json"
     timeout = httpx2.Timeout(request.seconds, connect=CONNECT_SECONDS)

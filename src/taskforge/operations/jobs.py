@@ -1,7 +1,7 @@
 """Enqueueing and steering jobs: one door in front of the engine."""
 
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from uuid import UUID
 
 import msgspec
@@ -13,17 +13,29 @@ from taskforge.domain.job import Inserted, JobStatus, NewJob, Refused, StoredJob
 from taskforge.domain.job_page import MOST_PAGE_BYTES, Counted, JobPage, next_page, size_of
 from taskforge.domain.query import JobFilter, Page, cursor_at
 from taskforge.ports.engine import AnyEngine
+from taskforge.telemetry import tracing
 
+Store = Callable[[Sequence[NewJob]], Awaitable[list[Inserted | Refused]]]
 SLICE = 500
 READ_AT_ONCE = 10  # of jobs that are named one by one, payloads and results with them
 
 
 async def enqueue(engine: AnyEngine, project: int, job: NewJob) -> Inserted:
     """One job; raises why it was refused."""
-    answer = (await engine.insert(project, [job]))[0]
+    answer = (await send([job], lambda jobs: engine.insert(project, jobs)))[0]
     if isinstance(answer, Refused):
         raise answer.error
     return answer
+
+
+async def send(jobs: Sequence[NewJob], store: Store) -> list[Inserted | Refused]:
+    """Jobs to where they are stored, with the trace that they belong to."""
+    if not tracing.is_live():
+        return await store(jobs)
+    with tracing.SendSpan(jobs) as span:
+        answers = await store(span.jobs)
+        span.tell(answers)
+        return answers
 
 
 async def read_some(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from functools import partial
 from typing import Any, Self, TypeVar, Unpack
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -36,6 +37,7 @@ from taskforge.sdk.options import EnqueueOptions, Options
 from taskforge.sdk.waiter import has_ended
 from taskforge.settings import Settings
 from taskforge.wiring import make_engine, with_absolute_path, work_source
+from taskforge.worker.job_spans import trace_jobs
 from taskforge.worker.registry import Handler, Registry
 from taskforge.worker.self_report import HealthCheck
 from taskforge.worker.worker import LiveWorker
@@ -126,7 +128,7 @@ class TaskForge(Declarations, Doors):
         """All jobs in one go. If any is refused, the first refusal is raised; those accepted are
         enqueued all the same."""
         engine = await self.engine()
-        return _accepted(await engine.insert(engine.home, jobs))
+        return _accepted(await operations.send(jobs, partial(engine.insert, engine.home)))
 
     async def insert_within(self, connection: Any, jobs: Sequence[NewJob]) -> list[Inserted]:
         """Enqueue inside your own PostgreSQL transaction, on your asyncpg connection: the jobs
@@ -138,7 +140,8 @@ class TaskForge(Declarations, Doors):
                 f"is {urlsplit(self.settings.url).scheme}",
                 "use postgresql:// to enqueue within a transaction",
             )
-        return _accepted(await engine.insert_within(connection, engine.home, jobs))
+        store = partial(engine.insert_within, connection, engine.home)
+        return _accepted(await operations.send(jobs, store))
 
     async def enqueue(self, job: Job, **options: Any) -> JobHandle[Any]:
         """Enqueue an instance of a job class."""
@@ -274,7 +277,7 @@ class TaskForge(Declarations, Doors):
             raise Invalid("worker()", problem, "inside a Sandbox jobs are run with box.run()")
         engine = await self.engine()
         chosen = choose_options(self.settings, options)
-        return LiveWorker(
+        worker = LiveWorker(
             work_source(engine, standing=True),
             registry or self.registry,
             chosen,
@@ -283,6 +286,8 @@ class TaskForge(Declarations, Doors):
             failure_hooks=self.failure_hooks,
             health_check=health_check,
         )
+        trace_jobs(worker)
+        return worker
 
     async def work(self, **options: Any) -> None:
         """Run a worker and the upkeep in this process until cancelled or until one of them fails;

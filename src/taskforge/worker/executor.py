@@ -42,7 +42,7 @@ from taskforge.worker.isolation import Isolation
 from taskforge.worker.processes.children import ArgumentsUnfit, ChildDied
 from taskforge.worker.registry import Registry
 from taskforge.worker.running_jobs import RunningJobs
-from taskforge.worker.slots import Slots, forget_cancels
+from taskforge.worker.slots import Run, Slots, forget_cancels
 from taskforge.worker.verdicts import Verdict
 
 logger = logging.getLogger("taskforge.worker")
@@ -98,6 +98,10 @@ class Executor:
     def watch(self, look: Callable[[Completion], None]) -> None:
         """From now on this sees every outcome too; nobody who does not ask for it pays."""
         self._complete = watched(self._complete, look)
+
+    def surround(self, around: Callable[[Run], Run]) -> None:
+        """From now on each job is run through this, at no cost where nobody asks for it."""
+        self._slots.run = around(self._slots.run)
 
     async def settle(self) -> None:
         """Until the store has taken all outcomes."""

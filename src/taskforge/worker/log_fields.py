@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from taskforge.domain.ids import job_of
 from taskforge.domain.job import Claimed
+from taskforge.telemetry.tracing import trace_ids
 from taskforge.worker.context import current, current_worker
 
 
@@ -21,4 +22,6 @@ def log_fields() -> Mapping[str, str]:
     """Of whatever this code runs for; read when a line is written, so that a job pays nothing."""
     worker, running = current_worker.get(), current.get()
     told = {} if worker is None else {"worker": worker}
-    return told if running is None else told | fields_of(running.claimed)
+    if running is not None:
+        told |= fields_of(running.claimed)
+    return told | trace_ids()

@@ -39,7 +39,7 @@ class Slots:
         self.count = count
         self._waiting, self._suspects = queues
         self._take = take
-        self._run = run
+        self.run = run
         self._on_fault = on_fault
         self._idle: deque[asyncio.Future[None]] = deque()
         self._waking = False  # a slot was woken and has not looked for a job yet
@@ -83,7 +83,7 @@ class Slots:
                 continue
             if self._waiting or self._suspects:
                 self.wake()
-            ran = await self._run(job, task)
+            ran = await self.run(job, task)
             self._done += 1
             if self._waiting or self._suspects:
                 self.wake()

@@ -17,6 +17,7 @@ from taskforge.domain.errors import Invalid, TaskForgeError
 from taskforge.domain.job import NO_PAYLOAD, Inserted, NewJob, Refused, new_job
 from taskforge.domain.job_request import StoredBody, job_of
 from taskforge.domain.tenancy import Project
+from taskforge.operations.jobs import send
 
 MOST_JOBS = 10_000
 MOST_BULK_KEY = 240  # with a job's number behind it, it is that job's own key
@@ -198,7 +199,8 @@ def _too_many(count: int) -> TooLarge:
 async def _insert(
     caller: Caller, project: Project, jobs: Sequence[NewJob]
 ) -> list[Inserted | Refused]:
-    return await caller.platform.quotas.insert(project, jobs) if jobs else []
+    quotas = caller.platform.quotas
+    return await send(jobs, lambda those: quotas.insert(project, those)) if jobs else []
 
 
 def _bulk_error(index: int, error: Exception) -> BulkError:

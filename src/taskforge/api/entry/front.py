@@ -22,6 +22,7 @@ from taskforge.api.entry.heads import (
     refuse_ambiguous,
     refuse_long_head,
     refuse_unread,
+    trace_in,
 )
 from taskforge.api.entry.parameters import check_query
 from taskforge.api.entry.patient_body import PatientBody, read_body
@@ -35,6 +36,7 @@ from taskforge.domain.access import Crowded, need
 from taskforge.domain.addresses import find_client
 from taskforge.operations.limits.connection_limits import AddressShare
 from taskforge.operations.platform import Platform
+from taskforge.telemetry.tracing import inherited
 
 FULL_SECONDS = 2
 SECURITY: list[tuple[bytes, bytes]] = [
@@ -68,6 +70,8 @@ class Front:
         headers = dict(scope["headers"])
         identifier = find_request_id(headers)
         values["request_id"] = identifier
+        if b"traceparent" in headers:
+            inherited.set(trace_in(headers))
         if self._proxies:
             await self._pass_on(values, headers, receive, send)
         else:

@@ -8,6 +8,7 @@ from typing import Any
 from taskforge.api.entry.patient_body import is_too_large, too_large
 from taskforge.api.entry.problems import HeadTooLong, Problem, problem_of
 from taskforge.domain.access import Unauthenticated
+from taskforge.domain.trace_text import trace_of
 
 MAX_HEAD_BYTES = 64 * 1024
 _SANE = re.compile(rb"[A-Za-z0-9._-]{1,64}")
@@ -22,6 +23,15 @@ def find_request_id(headers: dict[bytes, bytes]) -> str:
     """The caller's own, if it is sane; else a new one."""
     given = headers.get(b"x-request-id")
     return given.decode() if given is not None and _SANE.fullmatch(given) else uuid.uuid4().hex
+
+
+def trace_in(headers: dict[bytes, bytes]) -> str | None:
+    """The trace that the caller is in, if it says so."""
+    parent, state = (
+        headers.get(name, b"").decode("latin-1") for name in (b"traceparent", b"tracestate")
+    )
+    found = trace_of(parent, state)
+    return None if found is None else found.write()
 
 
 def forwarded_of(scope: Any) -> list[str]:

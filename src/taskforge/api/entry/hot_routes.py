@@ -195,6 +195,14 @@ _OF_PROJECTS = {
 _IN_PROJECT = re.compile(rf"({PREFIX}/projects/)([^/]+)(/jobs(?:/bulk)?)")
 
 
+def template_of(path: str) -> str | None:
+    """The described path of a hot route, without what varies in it."""
+    if path in _ROUTES:
+        return path
+    matched = _IN_PROJECT.fullmatch(path)
+    return None if matched is None else f"{matched[1]}{{project:str}}{matched[3]}"
+
+
 def find(method: str, path: str) -> tuple[Quick, str | None] | None:
     """The hot route of a request, and the project that its path names."""
     if method != "POST":

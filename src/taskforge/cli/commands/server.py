@@ -17,6 +17,7 @@ from taskforge.cli.ui.terminal import emit
 from taskforge.node import make_node
 from taskforge.sdk.logs import configure_logging
 from taskforge.settings import Settings
+from taskforge.telemetry.trace_export import export_traces
 from taskforge.wiring import make_store
 from taskforge.worker.processes.process_watch import heard
 
@@ -36,6 +37,8 @@ def server(
     settings = Settings.load(flags | {"log_format": log_format})
     configure_logging(settings.log_format)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    if settings.tracing:
+        export_traces("taskforge-server")
     return run(_serve(settings, quiet=store.json))
 
 

@@ -31,6 +31,7 @@ from taskforge.cli.ui.terminal import emit
 from taskforge.domain import rules
 from taskforge.sdk.app import TaskForge
 from taskforge.services import Errand
+from taskforge.telemetry.trace_export import export_traces
 
 logger = logging.getLogger("taskforge.cli")
 PLAIN_SECONDS = 2.0
@@ -72,6 +73,8 @@ def up(
         forge.settings = forge.settings.changed(log_format=log_format)
     if port is not None:
         forge.settings = forge.settings.changed(port=port)
+    if forge.settings.tracing:
+        export_traces("taskforge")
     return run(_up(forge, app, limit, store, api=not no_api, slots=slots, queues=wanted))
 
 

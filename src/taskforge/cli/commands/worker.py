@@ -16,6 +16,7 @@ from taskforge.cli.store import STORE, Store, masked
 from taskforge.cli.ui.terminal import emit
 from taskforge.domain import rules
 from taskforge.sdk.app import TaskForge
+from taskforge.telemetry.trace_export import export_traces
 from taskforge.worker.metrics_server import HOST, MetricsServer
 from taskforge.worker.processes.supervision import LEFT, Supervision, take_supervision
 from taskforge.worker.processes.supervisor import DEREGISTERED, REPLACE, supervise
@@ -74,6 +75,8 @@ def worker(
     is_limited = max_jobs is not None or max_memory_mb is not None
     if processes > 1 or (processes == 1 and is_limited and supervision is None):
         return _supervise(processes, name, max_memory_mb)
+    if forge.settings.tracing:
+        export_traces("taskforge-worker")
     return run(_work(forge, slots, wanted, name, max_jobs, max_memory_mb, supervision, store))
 
 

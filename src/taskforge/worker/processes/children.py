@@ -26,7 +26,9 @@ from taskforge.domain.execution import Beat
 from taskforge.domain.job import Claimed
 from taskforge.domain.log import NewLine
 from taskforge.domain.outcome import MAX_RESULT_BYTES
+from taskforge.telemetry import tracing
 from taskforge.telemetry.logs import FIELDS
+from taskforge.telemetry.trace_export import export_traces, exported_as, send_soon
 from taskforge.worker.context import Channel, Running, context_of, current
 from taskforge.worker.frames import frames_of
 from taskforge.worker.log_fields import fields_of
@@ -38,6 +40,8 @@ from taskforge.worker.verdicts import Verdict, packed, unpacked
 
 MOST_CHILDREN = 1_000
 Reference = tuple[str, str]
+ChildRequest = tuple[Reference, Claimed, str | None]
+"""Of which function, which job, in which trace."""
 
 
 class ChildDied(Exception):
@@ -53,7 +57,9 @@ class HandlerProcess:
     def __init__(self) -> None:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
-        self.process: BaseProcess = context.Process(target=serve, args=(theirs,), daemon=True)
+        self.process: BaseProcess = context.Process(
+            target=serve, args=(theirs, exported_as()), daemon=True
+        )
         self.process.start()
         assert self.process.pid is not None
         self.identity = process_of(self.process.pid)
@@ -76,7 +82,7 @@ class HandlerProcess:
         self.process.join(2)
         self.connection.close()
 
-    def converse(self, request: tuple[Reference, Claimed], channel: Channel) -> tuple[Any, ...]:
+    def converse(self, request: ChildRequest, channel: Channel) -> tuple[Any, ...]:
         """Hand it a job and pass on what it says until it answers. Blocks, in a thread: a child
         that is still importing, or was stopped in the middle of a word, must not hold up the event
         loop."""
@@ -90,18 +96,19 @@ class HandlerProcess:
         while True:
             word, *values = self.connection.recv()
             if word == "record":
-                _log_here(request[1], *values)
+                _log_here(request, *values)
             elif word in ("progress", "line", "metric"):
                 getattr(channel, word)(*values)
             else:
                 return word, *values
 
 
-def _log_here(job: Claimed, name: str, level: int, text: str) -> None:
+def _log_here(request: ChildRequest, name: str, level: int, text: str) -> None:
     """What a handler logged in its process goes where this one's logging goes, as if it had run
     here. No job is current in this thread, so it is not written to the execution's log again."""
+    fields = fields_of(request[1]) | tracing.ids_in(request[2])
     with contextlib.suppress(Exception):
-        logging.getLogger(name).log(level, "%s", text, extra={FIELDS: fields_of(job)})
+        logging.getLogger(name).log(level, "%s", text, extra={FIELDS: fields})
 
 
 class NotTaken(Exception):
@@ -142,7 +149,7 @@ class Children:
             await self._tell(child)
             if running.why is not None:
                 child.kill()
-            request = (_reference(handler.call), running.claimed)
+            request = (_reference(handler.call), running.claimed, tracing.carried())
             word, *values = await loop.run_in_executor(
                 self._threads, child.converse, request, running.channel
             )
@@ -249,8 +256,9 @@ class ChildLogHandler(JobLogHandler):
             self._channel.send("record", record.name, record.levelno, text)
 
 
-def serve(connection: Connection) -> None:
-    """Run one job after the other until the worker closes the pipe."""
+def serve(connection: Connection, exported_as: str | None = None) -> None:
+    """Run one job after the other until the worker closes the pipe. `exported_as`: how the worker
+    sends its spans, if it does so by itself."""
     lead_a_group()
     die_with_parent()
     outlive_signals()
@@ -258,10 +266,16 @@ def serve(connection: Connection) -> None:
     channel = PipeChannel(connection)
     logging.getLogger().addHandler(ChildLogHandler(channel))
     logging.getLogger().setLevel(logging.INFO)
+    if exported_as is not None:
+        export_traces(exported_as)
     with contextlib.suppress(EOFError, KeyboardInterrupt):
         while True:
-            reference, claimed = connection.recv()
-            channel.send(*_answer(reference, claimed, channel))
+            reference, claimed, trace = connection.recv()
+            with tracing.within(trace):
+                answer = _answer(reference, claimed, channel)
+            channel.send(*answer)
+            if trace is not None:
+                send_soon()
 
 
 def _answer(reference: Reference, claimed: Claimed, channel: PipeChannel) -> tuple[Any, ...]:
