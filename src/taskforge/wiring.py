@@ -13,12 +13,14 @@ from taskforge.domain.node import ClusterState
 from taskforge.domain.urls import check_sqlite_url
 from taskforge.operations.bulk import StoreBulkChanges
 from taskforge.operations.metrics import StoreMetrics
+from taskforge.operations.scaling import StoreScaling
 from taskforge.operations.work.completion import StoreSource
 from taskforge.ports.alerts import AlertRules
 from taskforge.ports.bulk import BulkChanges
 from taskforge.ports.circuits import Circuits
 from taskforge.ports.engine import AnyEngine, Engine, is_store
 from taskforge.ports.metrics import MetricsSource
+from taskforge.ports.scaling import Scaling
 from taskforge.ports.schedules import Schedules
 from taskforge.ports.work_source import WorkSource
 from taskforge.settings import Settings
@@ -238,6 +240,17 @@ def circuits_of(engine: AnyEngine) -> Circuits:
 
     assert isinstance(engine, RemoteEngine)
     return RemoteCircuits(engine.transport)
+
+
+def scaling_of(engine: AnyEngine, settings: Settings) -> Scaling:
+    """The scaling policies of a store, or of the server in front of one."""
+    if is_store(engine):
+        return StoreScaling(engine, settings.providers)
+    from taskforge.client.remote import RemoteEngine
+    from taskforge.client.scaling import RemoteScaling
+
+    assert isinstance(engine, RemoteEngine)
+    return RemoteScaling(engine.transport)
 
 
 def bulk_changes_of(engine: AnyEngine) -> BulkChanges:

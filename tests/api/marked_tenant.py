@@ -157,6 +157,7 @@ async def furnish(api: Api, world: MarkedTenant, project: str) -> None:
         f"/api/v1/alerts{query}",
         {"name": f"{mark}-rule", "kind": "queue_size", "queue": f"{mark}-mail"},
     )
+    await answer(client, "PUT", f"/api/v1/queues/{mail['id']}/scaling", {"max_workers": 2})
     fences = await _work(api, world, number, project, worker.incarnation, UUID(dead["id"]))
     listed = await answer(client, "GET", f"/api/v1/jobs{query}&limit=3")
     jobs = list(world.jobs.values())

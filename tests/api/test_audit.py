@@ -81,6 +81,12 @@ class Stage:
         made = await answer(self.world.client, "POST", "/api/v1/alerts", body)
         return str(made["id"])
 
+    async def scaled(self) -> str:
+        queue = await self.queue()
+        path = f"/api/v1/queues/{queue}/scaling"
+        await answer(self.world.client, "PUT", path, {"max_workers": 2})
+        return queue
+
     async def key(self) -> str:
         made = await answer(
             self.world.client, "POST", "/api/v1/keys", {"name": "k", "permissions": ["job:read"]}
@@ -121,6 +127,26 @@ def case(make: Case) -> Case:
     """A function that prepares the deed of the operation of the same name."""
     CASES[make.__name__] = make
     return make
+
+
+# --- Scaling policies ---
+
+
+@case
+async def put_scaling(stage: Stage) -> Deed:
+    at = {"queue": await stage.queue()}
+    return Deed(action="scaling_policy.put", at=at, body={"max_workers": 2})
+
+
+@case
+async def update_scaling(stage: Stage) -> Deed:
+    at = {"queue": await stage.scaled()}
+    return Deed(action="scaling_policy.update", at=at, body={"max_workers": 3})
+
+
+@case
+async def delete_scaling(stage: Stage) -> Deed:
+    return Deed(action="scaling_policy.delete", at={"queue": await stage.scaled()})
 
 
 # --- Alert rules and schedules ---

@@ -68,6 +68,7 @@ HARMLESS = {
     "payload",
     "permissions",
     "priority",
+    "provider",  # those of others are refused: tests/api/test_scaling.py
     "pid_started",
     "quota",
     "rate_limit_burst_per_key",
@@ -85,6 +86,7 @@ HARMLESS = {
     "version",
     "weights",
     "where",
+    "windows",
     "worker_type",
     "zone",
 }

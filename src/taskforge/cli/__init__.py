@@ -90,6 +90,12 @@ app.command(
     sort_key=5,
 )
 app.command(
+    "taskforge.cli.commands.scaling:app",
+    name="scaling",
+    help="See and set how many workers queues should have.",
+    sort_key=5,
+)
+app.command(
     "taskforge.cli.commands.stats:stats",
     name="stats",
     help="Tell how executions went over a period.",

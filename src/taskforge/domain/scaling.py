@@ -10,8 +10,8 @@ import msgspec
 
 from taskforge.domain import rules
 from taskforge.domain.errors import Invalid
+from taskforge.domain.scaling_windows import MOST_WORKERS, ScalingWindow, read_windows, window_at
 
-MOST_WORKERS = 10_000
 MOST_JOBS = 1_000_000_000
 MOST_SECONDS = 7 * 86_400.0
 # The capability by which a worker says which policy it was started for: by the name of its queue,
@@ -38,6 +38,23 @@ class ScalingPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     scale_up_cooldown_seconds: float = 30.0
     scale_down_cooldown_seconds: float = 120.0
     missing_after_seconds: float = 120.0  # a worker that was asked for and has not come
+    # how long a drained worker may go on with its jobs before it is stopped all the same
+    drain_grace_seconds: float = 3_600.0
+    # whether also workers may be drained and stopped that its provider did not start
+    may_stop_any_worker: bool = False
+    windows: tuple[ScalingWindow, ...] = ()  # of other bounds; the first that holds counts
+
+    def at(self, now: datetime) -> "ScalingPolicy":
+        """With the bounds that hold at this time."""
+        window = window_at(self.windows, now)
+        if window is None:
+            return self
+        given = {
+            name: value
+            for name in ("min_workers", "max_workers")
+            if (value := getattr(window, name)) is not None
+        }
+        return msgspec.structs.replace(self, **given)
 
 
 class AskedWorkers(msgspec.Struct, frozen=True):
@@ -82,12 +99,12 @@ class ScalingAdvice(msgspec.Struct, frozen=True, kw_only=True):
 def check_policy(policy: ScalingPolicy) -> ScalingPolicy:
     for name, check in _CHECKS.items():
         check(name, getattr(policy, name))
-    if policy.min_workers > policy.max_workers:
-        raise Invalid(
-            "min_workers",
-            f"is {policy.min_workers:,}, and max_workers is {policy.max_workers:,}",
-            "use at most as many",
-        )
+    policy = msgspec.structs.replace(policy, windows=read_windows("windows", policy.windows))
+    _check_bounds("min_workers", policy.min_workers, policy.max_workers)
+    for place, window in enumerate(policy.windows):
+        least = policy.min_workers if window.min_workers is None else window.min_workers
+        most = policy.max_workers if window.max_workers is None else window.max_workers
+        _check_bounds(f"windows[{place}].min_workers", least, most)
     if policy.scale_down_threshold > policy.scale_up_threshold:
         raise Invalid(
             "scale_down_threshold",
@@ -98,9 +115,16 @@ def check_policy(policy: ScalingPolicy) -> ScalingPolicy:
     return policy
 
 
+def _check_bounds(field: str, least: int, most: int) -> None:
+    if least > most:
+        problem = f"is {least:,}, and max_workers is {most:,}"
+        raise Invalid(field, problem, "use at most as many")
+
+
 def evaluate(policy: ScalingPolicy, seen: ScalingSight, now: datetime) -> ScalingAdvice:
     """What to do about the queue now. Workers on their way count as if they were there, until they
     are missing. Nothing else is remembered: the same sight gives the same advice."""
+    policy = policy.at(now)
     bound = now - timedelta(seconds=policy.missing_after_seconds)
     coming = sum(one.count for one in seen.asked if one.at > bound)
     missing = sum(one.count for one in seen.asked) - coming
@@ -203,4 +227,6 @@ _CHECKS: dict[str, Callable[[str, Any], object]] = {
     "scale_up_cooldown_seconds": _number(0, MOST_SECONDS),
     "scale_down_cooldown_seconds": _number(0, MOST_SECONDS),
     "missing_after_seconds": _number(1, MOST_SECONDS),
+    "drain_grace_seconds": _number(0, MOST_SECONDS),
+    "may_stop_any_worker": rules.flag,
 }

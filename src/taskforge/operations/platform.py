@@ -23,6 +23,7 @@ from taskforge.operations.limits.connection_limits import AddressShares, Places
 from taskforge.operations.limits.queue_ceilings import QueueCeilings
 from taskforge.operations.limits.quotas import Quotas
 from taskforge.operations.limits.worker_quotas import WorkerQuotas
+from taskforge.operations.scaling import StoreScaling
 from taskforge.operations.scaling_signal import ScalingSignals
 from taskforge.operations.work.server_upkeep import ServerUpkeep
 from taskforge.operations.work.worker_desk import WorkerDesk
@@ -66,6 +67,7 @@ class Platform:
             engine, self.tenants, workers, ceilings, waiting, settings.lease_seconds
         )
         self.signals = ScalingSignals(engine)
+        self.scaling = StoreScaling(engine, settings.providers)
         self.feed = Feed(engine, self.forget_projects)
         self.audit_heads = AuditHeads(self.records.audit_seals, settings)
         self.upkeep = ServerUpkeep(

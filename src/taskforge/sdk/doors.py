@@ -8,6 +8,7 @@ from taskforge.sdk.circuits import AppCircuits
 from taskforge.sdk.many_jobs import AppJobs
 from taskforge.sdk.metrics import AppMetrics
 from taskforge.sdk.queues import AppQueues
+from taskforge.sdk.scaling import AppScaling
 from taskforge.sdk.schedules import AppSchedules
 from taskforge.sdk.workers import AppWorkers
 
@@ -56,6 +57,11 @@ class Doors:
     def circuits(self) -> AppCircuits:
         """See, open and close circuits, and set the thresholds of dependencies."""
         return AppCircuits(self._app)
+
+    @property
+    def scaling(self) -> AppScaling:
+        """Say how many workers queues should have, and see what came of it."""
+        return AppScaling(self._app)
 
     @property
     def assignments(self) -> AppAssignments:

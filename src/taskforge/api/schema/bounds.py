@@ -17,6 +17,7 @@ from taskforge.domain.job_request import NewJobBody
 from taskforge.domain.log import Level
 from taskforge.domain.queue import ALGORITHMS, DAY, MAX_PAYLOAD_BYTES
 from taskforge.domain.rules import MAX_SECONDS
+from taskforge.domain.scaling_windows import MOST_WINDOWS, MOST_WORKERS
 from taskforge.domain.schedule import (
     LEAST_SECONDS,
     MOST_CAUGHT_UP,
@@ -81,6 +82,13 @@ _SCHEDULE = _TIMING | {
     "tags": {"maxItems": 20, "items": {"type": "string"} | text(100)},
     "fairness_key": text(255) | _FAIRNESS,
 }
+_SCALING = {
+    "provider": text(100),
+    "min_workers": number(0, MOST_WORKERS),
+    "max_workers": number(0, MOST_WORKERS),
+    "target_utilization_percent": number(1, 100),
+    "windows": {"maxItems": MOST_WINDOWS},
+}
 FIELDS: dict[str, dict[str, Bound]] = {
     **protocol_bounds.FIELDS,
     "NewJobBody": {
@@ -118,6 +126,8 @@ FIELDS: dict[str, dict[str, Bound]] = {
     "CircuitBody": {"queue": text(100), "job_type": text(100), "dependency": text(100)},
     "DependencyBody": {"name": text(100)},
     "CircuitView": {"mode": one_of(Mode)},
+    "ScalingBody": _SCALING,
+    "ScalingEditBody": _SCALING,
     "OrganizationBody": {"name": _NAME},
     "NewOrganization": {"name": _NAME, "owner_email": _EMAIL},
     "ProjectBody": {"name": _NAME},

@@ -13,6 +13,7 @@ from taskforge.storage.records.members import Members
 from taskforge.storage.records.organizations import Organizations
 from taskforge.storage.records.projects import Projects
 from taskforge.storage.records.quota_usage import QuotaUsage
+from taskforge.storage.records.scaling import ScalingRecords
 from taskforge.storage.records.schedules import ScheduleRecords, ScheduleStore
 from taskforge.storage.records.shared_secrets import SharedSecrets
 from taskforge.storage.records.stored_bytes import StoredByteRecords
@@ -41,3 +42,4 @@ class RecordKinds:
         self.cluster = ClusterRecords(records)
         self.alerts = AlertRecords(records)
         self.circuits = CircuitRecords(records)
+        self.scaling = ScalingRecords(records)

@@ -1,0 +1,199 @@
+"""What a scaling policy goes by: its queue and the workers of it, as they are now."""
+
+from collections import deque
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+
+from taskforge.domain.assignment import Assignment
+from taskforge.domain.eligibility import hindrance_to_serve
+from taskforge.domain.metrics import Period, Subject
+from taskforge.domain.query import QueueStats
+from taskforge.domain.queue import Queue
+from taskforge.domain.queue_scaling import AskedFor, QueueScaling, asked_workers
+from taskforge.domain.scaling import SCALED_BY, AskedWorkers, ScalingSight
+from taskforge.domain.worker import Worker
+from taskforge.operations.metrics import read_metrics
+from taskforge.ports.engine import Engine
+
+RECENT_SECONDS = 60.0  # over which arrivals are counted
+RATE_SECONDS = 300.0  # over which the duration of a job is measured
+RATE_LOOK_SECONDS = 15.0
+
+
+class SeenQueue(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue with its workers. Own ones are those that the policy may stop."""
+
+    scaling: QueueScaling
+    queue: Queue
+    stats: QueueStats
+    serving: tuple[Worker, ...]  # online and accepting, that may take its jobs
+    own: tuple[Worker, ...]  # whatever their status
+    is_assigned: bool  # only workers that are assigned to it take its jobs
+    unassigned: tuple[Worker, ...]  # own ones that are online, and would take its jobs if they were
+    figures: ScalingSight
+    slots: int  # of one worker
+
+    def worker(self, identifier: UUID) -> Worker | None:
+        return next((one for one in self.own if one.id == identifier), None)
+
+
+class Arrivals:
+    """How many jobs came lately, told from how a queue's total grows between looks."""
+
+    def __init__(self) -> None:
+        self._totals: dict[UUID, deque[tuple[datetime, int]]] = {}
+
+    def per_second(self, stats: QueueStats, now: datetime) -> float | None:
+        """None at the first look."""
+        seen = self._totals.setdefault(stats.queue_id, deque())
+        seen.append((now, stats.total))
+        while len(seen) > 2 and (now - seen[1][0]).total_seconds() >= RECENT_SECONDS:
+            seen.popleft()
+        came = sum(
+            max(0, after[1] - before[1])  # what was pruned is no arrival
+            for before, after in zip(seen, list(seen)[1:], strict=False)
+        )
+        passed = (now - seen[0][0]).total_seconds()
+        return came / max(passed, RECENT_SECONDS) if passed > 0 else None
+
+    def keep_only(self, queues: set[UUID]) -> None:
+        for queue in set(self._totals) - queues:
+            del self._totals[queue]
+
+
+class Rates:
+    """How long a job of a queue runs, from rollups; looked up now and then."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._known: dict[UUID, tuple[datetime, float | None, float]] = {}
+
+    async def of(self, queue: Queue, now: datetime) -> tuple[float | None, float]:
+        """Seconds of a job, or None where none has ended lately; and arrivals per second."""
+        known = self._known.get(queue.id)
+        if known is not None and (now - known[0]).total_seconds() < RATE_LOOK_SECONDS:
+            return known[1], known[2]
+        subject, period = Subject(queue=queue.id), Period(last_seconds=RATE_SECONDS)
+        totals = (await read_metrics(self._engine, [queue.project], subject, period)).totals
+        average = totals.duration_ms.avg
+        seconds = None if average is None else max(average, 0.1) / 1_000
+        self._known[queue.id] = (now, seconds, totals.arrived / RATE_SECONDS)
+        return self._known[queue.id][1:]
+
+    def keep_only(self, queues: set[UUID]) -> None:
+        for queue in set(self._known) - queues:
+            del self._known[queue]
+
+
+class ProjectSight:
+    """The queues and workers of one project, read once."""
+
+    def __init__(
+        self,
+        queues: Sequence[Queue],
+        stats: Sequence[QueueStats],
+        workers: Sequence[Worker],
+        assignments: Sequence[Assignment],
+        now: datetime,
+    ) -> None:
+        self.now = now
+        self._queues = {queue.id: queue for queue in queues}
+        self._stats = {one.queue_id: one for one in stats}
+        # of each the newest life
+        self._workers = list({worker.id: worker for worker in workers}.values())
+        self._servants: dict[UUID, set[UUID]] = {}
+        for assignment in assignments:
+            if assignment.is_active:
+                self._servants.setdefault(assignment.queue, set()).add(assignment.worker)
+        self._dead_letters = {queue.settings.dead_letter_queue_id for queue in queues}
+        self._by_mark: dict[str, list[Worker]] = {}
+        for worker in self._workers:
+            mark = worker.capabilities.get(SCALED_BY)
+            if isinstance(mark, str):
+                self._by_mark.setdefault(mark, []).append(worker)
+
+    @classmethod
+    async def read(cls, engine: Engine, project: int) -> "ProjectSight":
+        return cls(
+            await engine.queues([project]),
+            await engine.stats([project]),
+            await engine.workers([project]),
+            await engine.assignments([project]),
+            await engine.now(),
+        )
+
+    async def see(
+        self, scaling: QueueScaling, rates: Rates, arrivals: Arrivals | None = None
+    ) -> SeenQueue | None:
+        """None where the queue is gone."""
+        queue, stats = self._queues.get(scaling.queue_id), self._stats.get(scaling.queue_id)
+        if queue is None or stats is None:
+            return None
+        servants = self._servants.get(queue.id, set())
+        accepting = [one for one in self._workers if one.accepts_jobs]
+        serving = [one for one in accepting if self._may_serve(one, queue, servants)]
+        own = [*self._by_mark.get(queue.name, ())]
+        own += [one for one in self._by_mark.get(str(scaling.id), ()) if one not in own]
+        unassigned = [
+            one
+            for one in own
+            if servants and one.accepts_jobs and one.id not in servants
+            if self._may_serve(one, queue, {one.id})
+        ]
+        if scaling.policy.may_stop_any_worker:
+            own += [one for one in serving if one not in own]
+        slots = sum(one.max_concurrent_jobs for one in serving)
+        each = round(slots / len(serving)) if serving else scaling.state.slots
+        seconds, arrived = None, 0.0
+        if stats.pending or stats.processing:
+            seconds, arrived = await rates.of(queue, self.now)
+        recent = None if arrivals is None else arrivals.per_second(stats, self.now)
+        figures = ScalingSight(
+            pending=stats.pending if queue.is_active else 0,
+            processing=stats.processing,
+            workers=len(serving),
+            busy_slots=sum(one.active_jobs for one in serving),
+            slots=slots,
+            asked=still_asked(scaling.state.asked, own),
+            jobs_per_second=None if seconds is None or not each else each / seconds,
+            arrivals_per_second=round(arrived if recent is None else recent, 3),
+            last_up=scaling.state.last_up,
+            last_down=scaling.state.last_down,
+        )
+        return SeenQueue(
+            scaling=scaling,
+            queue=queue,
+            stats=stats,
+            serving=tuple(serving),
+            own=tuple(own),
+            is_assigned=bool(servants),
+            unassigned=tuple(unassigned),
+            figures=figures,
+            slots=each,
+        )
+
+    def _may_serve(self, worker: Worker, queue: Queue, servants: set[UUID]) -> bool:
+        hindrance = hindrance_to_serve(
+            worker.id, worker.queues, queue, servants, self._dead_letters
+        )
+        return hindrance is None
+
+
+def still_asked(asked: Sequence[AskedFor], own: Sequence[Worker]) -> tuple[AskedWorkers, ...]:
+    """Those that have not come: whoever registered since fills the oldest wish first."""
+    return asked_workers(fill_wishes(asked, own))
+
+
+def fill_wishes(asked: Sequence[AskedFor], own: Sequence[Worker]) -> tuple[AskedFor, ...]:
+    come = sorted(one.registered_at for one in own)
+    left: list[AskedFor] = []
+    for wish in sorted(asked, key=lambda one: one.at):
+        fitting = [at for at in come if at >= wish.at][: wish.count]
+        for at in fitting:
+            come.remove(at)
+        if len(fitting) < wish.count:
+            left.append(msgspec.structs.replace(wish, count=wish.count - len(fitting)))
+    return tuple(left)
