@@ -127,7 +127,15 @@ class EnginesAgree(RuleBasedStateMachine):
     def _register(self, name: str, options: dict[str, Any]) -> None:
         until, now = self.model.after(LEASE), self.model.now
         self.model.register(
-            name, ModelWorker(options.get("types"), options.get("queues"), until, LEASE, now)
+            name,
+            ModelWorker(
+                options.get("types"),
+                options.get("queues"),
+                options["max_concurrent_jobs"],
+                until,
+                LEASE,
+                now,
+            ),
         )
 
     def _each(self, call: Callable[[Side], Any]) -> list[Any]:
@@ -162,9 +170,11 @@ class EnginesAgree(RuleBasedStateMachine):
         dice, count = self.dice, self.dice.randint(1, 3)
         when = dice.choice([None, None, None, 0.0, 5.0])
         common: dict[str, Any] = {
-            "queue": dice.choice(["plain", "plain", "narrow", "metered", "dead"]),
+            "queue": dice.choice(
+                ["plain", "plain", "narrow", "metered", "dead", "rising", "rising"]
+            ),
             "job_type": dice.choice("ab"),
-            "priority": dice.choice([0, 0, 4]),
+            "priority": dice.choice([0, 0, 4, 8]),
             "deadline": dice.choice([None, None, None, 9.0, 60.0]),
             "expires": dice.choice([None, None, None, 6.0]),
             "max_attempts": dice.choice([None, None, 1, 3]),
@@ -202,6 +212,8 @@ class EnginesAgree(RuleBasedStateMachine):
         if isinstance(expected, list):
             self.fences += [fence for fence, *_ in expected if isinstance(fence, UUID)]
             self.done["claimed"] += len(expected)
+            self.done["held back"] += self.model.held_back
+            self.done["risen"] += self.model.risen
         self._agree(expected, lambda side: side.claim(worker, limit))
 
     def finish_living(self) -> None:
@@ -520,6 +532,7 @@ def test_sqlite_postgres_and_the_model_agree(machine: type[EnginesAgree]) -> Non
     if examples >= 300:
         kinds = {type(one).__name__ for one in [*LIVING, *ENDINGS, *VERBS]}
         kinds |= {"staged", "expired", "lost", "existed", "bridged", "start told again"}
+        kinds |= {"held back", "risen"}
         assert {kind for kind in kinds if not done[kind]} == set()
 
 

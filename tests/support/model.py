@@ -54,6 +54,7 @@ class ModelQueue:
 class ModelWorker:
     types: tuple[str, ...] | None
     queues: tuple[str, ...] | None
+    slots: int
     lease_until: datetime
     lease_seconds: float
     registered_at: datetime
@@ -147,6 +148,8 @@ class Model:
         self.heard_at = now  # when any lease was last renewed
         self.queues = dict(queues)
         self.workers: dict[str, ModelWorker] = {}
+        # by the last claim: jobs that it might have taken, and jobs that had risen
+        self.held_back = self.risen = 0
         self.jobs: dict[UUID, ModelJob] = {}
         self.unique: dict[str, UUID] = {}
         self.idempotent: dict[str, tuple[UUID, bytes, datetime]] = {}
@@ -248,26 +251,65 @@ class Model:
             and not self.skips(name, job)
             and self.may_take(worker, job)
         ]
+        is_loaded = self._is_loaded()
+        held = [job for job in able if is_loaded and self._is_held(job)]
+        able = [job for job in able if job not in held]
         able.sort(
             key=lambda job: (
                 -self.queues[job.queue].priority,
-                -job.priority,
+                -self._goes_as(job),
                 job.turn,
                 job.position,
             )
         )
+        limit = max(0, min(limit, worker.slots - self._running(name)))
         grants, states = self._grants(limit)
         spent = dict.fromkeys(self.queues, 0)
         taken: list[Answer] = []
+        self.held_back, self.risen = len(held), 0
         for job in able:
             if len(taken) < limit and spent[job.queue] < grants.get(job.queue, limit):
                 spent[job.queue] += 1
+                self.risen += self._goes_as(job) > job.priority
                 taken.append(self._take(job, name))
         for queue, state in states.items():
             bucket = self.queues[queue].settings.bucket
             if bucket is not None and spent[queue]:
                 self.queues[queue].bucket = give_back(bucket, state, grants[queue] - spent[queue])
         return taken
+
+    def _waited(self, job: ModelJob) -> float:
+        return (self.now - job.turn).total_seconds()
+
+    def _goes_as(self, job: ModelJob) -> int:
+        """Its priority, with what it has gained by waiting."""
+        boost = self.queues[job.queue].settings.age_boost
+        if boost is None:
+            return job.priority
+        return min(9, job.priority + int(self._waited(job) // boost))
+
+    def _is_held(self, job: ModelJob) -> bool:
+        """Whether there was no moment yet at which it had waited as long as one of the priority
+        that it went as then must."""
+        pacing = self.queues[job.queue].settings.priority_pacing
+        if pacing is None:
+            return False
+        boost = self.queues[job.queue].settings.age_boost or 1e9
+        ripe = min(
+            max(steps * boost, pacing.seconds(job.priority + steps))
+            for steps in range(10 - job.priority)
+        )
+        return self._waited(job) < ripe
+
+    def _running(self, worker: str) -> int:
+        return sum(job.status is R and job.worker == worker for job in self.jobs.values())
+
+    def _is_loaded(self) -> bool:
+        ready = sum(
+            job.status is P and self.queues[job.queue].is_active for job in self.jobs.values()
+        )
+        alive = {name: one for name, one in self.workers.items() if one.lease_until > self.now}
+        return ready > sum(max(0, one.slots - self._running(name)) for name, one in alive.items())
 
     def _grants(self, limit: int) -> tuple[dict[str, int], dict[str, BucketState]]:
         grants, states = {}, {}

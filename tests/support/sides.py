@@ -32,10 +32,26 @@ QUEUES: dict[str, tuple[int, dict[str, Any]]] = {
     ),
     "narrow": (3, {"max_concurrent_jobs": 2, "accept_while_paused": True}),
     "metered": (0, {"rate_limit": 30, "rate_limit_burst": 2, "retry_jitter": 0}),
+    # No sum of steps, each of whole milliseconds, is a multiple of these.
+    "rising": (
+        0,
+        {
+            "age_boost": 2.00037,
+            "priority_pacing": {
+                "low_seconds": 9.00031,
+                "medium_seconds": 4.00031,
+                "high_seconds": 4.00031,
+            },
+        },
+    ),
 }
 WORKERS: dict[str, dict[str, Any]] = {
-    "all": {},
-    "picky": {"types": ("a",), "queues": ("dead", "plain", "narrow", "metered")},
+    "all": {"max_concurrent_jobs": 4},
+    "picky": {
+        "types": ("a",),
+        "queues": ("dead", "plain", "narrow", "metered", "rising"),
+        "max_concurrent_jobs": 2,
+    },
 }
 
 
@@ -70,7 +86,7 @@ class Side:
 
     async def register(self, name: str) -> None:
         self.workers[name] = await self.engine.register(
-            1, NewWorker(name=name, max_concurrent_jobs=1_000, **WORKERS[name]), LEASE
+            1, NewWorker(name=name, **WORKERS[name]), LEASE
         )
         self.names |= {self.workers[name].incarnation: name, self.workers[name].worker: name}
 

@@ -42,6 +42,15 @@ from taskforge.domain.queue import (
         ("settings.accept_while_paused", {"accept_while_paused": "yes"}),
         ("settings.retention_days", {"retention_days": 0}),
         ("settings.payload_limit_bytes", {"payload_limit_bytes": 16 * 1024 * 1024 + 1}),
+        ("settings.age_boost", {"age_boost": 0}),
+        ("settings.age_boost", {"age_boost": 5, "fairness": {}}),
+        ("settings.age_boost", {"age_boost": 5, "load_balancing": "sticky"}),
+        ("settings.priority_pacing", {"priority_pacing": True}),
+        ("settings.priority_pacing.low", {"priority_pacing": {"low": 3}}),
+        ("settings.priority_pacing.low_seconds", {"priority_pacing": {"low_seconds": 3_601}}),
+        ("settings.priority_pacing.high_seconds", {"priority_pacing": {"high_seconds": -1}}),
+        ("settings.priority_pacing.medium_seconds", {"priority_pacing": {"low_seconds": 9}}),
+        ("settings.priority_pacing.high_seconds", {"priority_pacing": {"high_seconds": 11}}),
     ],
 )
 def test_every_setting_is_bounded(field: str, values: dict[str, Any]) -> None:

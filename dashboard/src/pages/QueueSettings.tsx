@@ -31,12 +31,21 @@ const GROUPS: [string, Setting[]][] = [
     { name: "retry_jitter", label: "Spread", unit: "of the wait", plain: 0.2 },
     { name: "max_crashes", label: "Crashes allowed", unit: "times", plain: 3 },
   ]],
+  ["Order", [
+    { name: "age_boost", label: "Up by a priority after", unit: "s", hint: "never" },
+  ]],
   ["Time and room", [
     { name: "timeout_seconds", label: "Timeout", unit: "s", plain: 300 },
     { name: "heartbeat_timeout_seconds", label: "Silence allowed", unit: "s", hint: "any" },
     { name: "retention_days", label: "Kept for", unit: "days", hint: "as the server is set" },
     { name: "payload_limit_bytes", label: "Largest payload", unit: "bytes", plain: 262144 },
   ]],
+];
+/** How long jobs wait at least while more are ready than slots are free. */
+const PACES: Setting[] = [
+  { name: "low_seconds", label: "Priority 0–2 waits", unit: "s", plain: 30 },
+  { name: "medium_seconds", label: "Priority 3–5 waits", unit: "s", plain: 10 },
+  { name: "high_seconds", label: "Priority 6–7 waits", unit: "s", plain: 5 },
 ];
 const ALL = GROUPS.flatMap(([, settings]) => settings);
 
@@ -46,6 +55,9 @@ function read(queue: Queue): Values {
   const settings = queue.settings as Record<string, unknown>;
   const values: Values = { description: queue.description, priority: String(queue.priority) };
   for (const { name } of ALL) values[name] = settings[name] === undefined || settings[name] === null ? "" : String(settings[name]);
+  const pacing = settings.priority_pacing as Record<string, unknown> | null | undefined;
+  values.priority_pacing = pacing ? "yes" : "";
+  for (const { name } of PACES) values[name] = String(pacing?.[name] ?? "");
   values.dead_letter_queue_id = String(settings.dead_letter_queue_id ?? "");
   values.accept_while_paused = settings.accept_while_paused === true ? "yes" : "";
   return values;
@@ -80,9 +92,13 @@ export function QueueSettings({ queue, queues, readOnly }: { queue: Queue; queue
     setError(null);
     const settings: Record<string, unknown> = { ...(base.settings as Record<string, unknown>) };
     for (const name of changed) {
-      if (name === "description" || name === "priority") continue;
+      if (name === "description" || name === "priority" || name === "priority_pacing" || PACES.some((one) => one.name === name)) continue;
       if (values[name] === "") delete settings[name];
       else settings[name] = name === "accept_while_paused" ? true : name === "rate_limit_algorithm" || name === "dead_letter_queue_id" ? values[name] : asValue(values[name]!);
+    }
+    if (changed.includes("priority_pacing") || PACES.some((one) => changed.includes(one.name))) {
+      if (values.priority_pacing !== "yes") delete settings.priority_pacing;
+      else settings.priority_pacing = Object.fromEntries(PACES.filter(({ name }) => values[name] !== "").map(({ name }) => [name, asValue(values[name]!)]));
     }
     const body: Record<string, unknown> = {};
     if (changed.includes("description")) body.description = values.description;
@@ -129,7 +145,7 @@ export function QueueSettings({ queue, queues, readOnly }: { queue: Queue; queue
       {GROUPS.map(([title, settings]) => (
         <fieldset key={title}>
           <legend>{title}</legend>
-          {settings.map((one) => (
+          {(title === "Order" && values.priority_pacing === "yes" ? [...settings, ...PACES] : settings).map((one) => (
             <label key={one.name} className={values[one.name] !== before[one.name] ? "field changed" : "field"}>
               <span>{one.label}{one.unit && <span className="faint"> {one.unit}</span>}</span>
               {one.choices ? (
@@ -142,6 +158,9 @@ export function QueueSettings({ queue, queues, readOnly }: { queue: Queue; queue
               {fault(one.name)}
             </label>
           ))}
+          {title === "Order" && (
+            <label className="check"><input {...fieldProps("priority_pacing")} type="checkbox" checked={values.priority_pacing === "yes"} onChange={(event) => set("priority_pacing", event.target.checked ? "yes" : "")} /> Jobs of lower priorities wait while more are ready than slots are free {fault("priority_pacing")}</label>
+          )}
           {title === "Retries" && <p className="small faint">{preview(values)}</p>}
         </fieldset>
       ))}

@@ -142,6 +142,7 @@ def _pending(
         *reasons.without_worker(job, queue, standing, candidates),
         *reasons.unplaced(queue, standing, candidates),
         *reasons.limited(queue, standing, now),
+        *reasons.paced(job, queue, standing),
         *reasons.behind(standing),
     ]
     codes = {reason.code for reason in found}
@@ -161,7 +162,7 @@ def _pending(
     return Explanation(
         job.id,
         job.status,
-        tuple(found),
+        (*found, *reasons.risen(job, standing)),
         reasons.list_first(candidates),
         len(online),
         standing.ahead,

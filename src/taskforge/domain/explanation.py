@@ -52,6 +52,9 @@ class PlaceInLine(msgspec.Struct, frozen=True, kw_only=True):
     key_rate: Rate | None = None  # what a rate lets its key start
     key_waiting: int = 0  # and those that ran before and wait to be tried again
     circuits: tuple[HeldCircuit, ...] = ()  # that let not all jobs of its kind through
+    steps: int = 0  # by which its priority has risen for having waited
+    # when pacing holds it back no longer, as long as more jobs are ready than slots are free
+    opens_at: datetime | None = None
     # where its queue is balanced: what stands for the worker on which it is placed, or `NO_KEY`
     placed: int | None = None
 

@@ -16,6 +16,7 @@ from taskforge.domain.errors import Conflict, Invalid
 from taskforge.domain.fairness import Fairness, parse_fairness
 from taskforge.domain.limiter import Adaptive, Bucket, FixedRate, LeakyBucket, TokenBucket
 from taskforge.domain.retry import RetryPolicy
+from taskforge.domain.urgency import Pacing, Urgency, parse_pacing, urgency_of
 
 MAX_PAYLOAD_BYTES = 16 * 1024 * 1024
 DEFAULT_MAX_ATTEMPTS = 3
@@ -65,6 +66,12 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     circuit_breaker: Breaker | None = None
     # Who gets its jobs: whoever is free (`pull`), or the worker that the leader places them on
     load_balancing: str = PULL
+    # After so many seconds of waiting, and again after as many, a job goes as one of the next
+    # priority, up to 9
+    age_boost: float | None = None
+    # How long jobs of lower priorities wait at least while more are ready than slots are free:
+    # `{}` for 30, 10 and 5 s
+    priority_pacing: Pacing | None = None
 
     @classmethod
     def parse(cls, values: dict[str, Any]) -> Self:
@@ -108,7 +115,25 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
                 f"is {settings.load_balancing} in a queue with fairness",
                 "remove fairness, whose keys take turns as workers pull, or use pull",
             )
+        if settings.age_boost is not None and settings.fairness is not None:
+            raise Invalid(
+                "settings.age_boost",
+                "is set in a queue with fairness, whose keys take turns whatever their age",
+                "remove one of the two",
+            )
+        if settings.age_boost is not None and settings.is_balanced:
+            raise Invalid(
+                "settings.age_boost",
+                f"is set in a queue with load_balancing {settings.load_balancing}",
+                "remove it, or use pull",
+            )
         return settings
+
+    def urgency(self, priority: int) -> Urgency | None:
+        """What waiting means to its jobs of this priority; None: nothing."""
+        if self.age_boost is None and self.priority_pacing is None:
+            return None
+        return urgency_of(self.age_boost, self.priority_pacing, priority)
 
     @property
     def is_balanced(self) -> bool:
@@ -194,6 +219,8 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "fairness": parse_fairness,
     "circuit_breaker": parse_breaker,
     "load_balancing": lambda field, value: rules.choice(field, value, LOAD_BALANCING),
+    "age_boost": lambda field, value: rules.number(field, value, 0.1, 30 * DAY),
+    "priority_pacing": parse_pacing,
 }
 _OPTIONAL = {name for name in _CHECKS if getattr(QueueSettings(), name) is None}
 

@@ -264,6 +264,29 @@ def limited(queue: Queue, standing: PlaceInLine, now: datetime) -> list[Reason]:
     return reasons
 
 
+def paced(job: StoredJob, queue: Queue, standing: PlaceInLine) -> list[Reason]:
+    if standing.opens_at is None or queue.settings.priority_pacing is None:
+        return []
+    seconds = queue.settings.priority_pacing.seconds(job.priority)
+    text = (
+        f"held back by pacing until {standing.opens_at:%H:%M:%S} UTC, or until no more jobs are "
+        f"ready than slots are free: jobs of priority {job.priority} of queue {queue.name!r} wait "
+        f"{span(seconds)} while the project is loaded"
+    )
+    return [Reason("paced", text, standing.opens_at)]
+
+
+def risen(job: StoredJob, standing: PlaceInLine) -> list[Reason]:
+    """Nothing that holds it up."""
+    if not standing.steps:
+        return []
+    text = (
+        f"goes as priority {job.priority + standing.steps} for having waited "
+        f"{span(standing.ready_seconds)}"
+    )
+    return [Reason("risen", text)]
+
+
 def behind(standing: PlaceInLine) -> list[Reason]:
     counts = (
         ("behind", standing.ahead, "its queue" if standing.share is None else "its key"),

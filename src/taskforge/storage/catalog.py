@@ -16,6 +16,7 @@ import msgspec
 from taskforge.domain.eligibility import Hindrance, hindrance_to_run, hindrance_to_serve
 from taskforge.domain.fairness import NO_KEY
 from taskforge.domain.queue import Queue, QueueSettings
+from taskforge.domain.urgency import Urgency
 from taskforge.domain.worker import Worker
 from taskforge.storage.circuits import NO_CIRCUITS, ProjectCircuits
 
@@ -125,6 +126,8 @@ class OpenLane(msgspec.Struct, frozen=True):
     most: int | None = None  # how many of them it is their turn to give
     guarded: bool = False  # a circuit counts what comes of them
     probing: tuple[int, ...] = ()  # half-open circuits that let some of them through
+    urgency: Urgency | None = None  # what waiting means to its jobs, if it means anything
+    until: int | None = None  # the last turn that is meant
 
     @property
     def spot(self) -> int:
@@ -142,6 +145,9 @@ class OpenLane(msgspec.Struct, frozen=True):
             self.settings,
             key,
             most,
+            self.guarded,
+            self.probing,
+            self.urgency,
         )
 
 
@@ -161,6 +167,7 @@ def open_lane(queue: Queue, lane: Lane, circuits: ProjectCircuits = NO_CIRCUITS)
         settings=queue.settings,
         guarded=circuits.is_counted(queue, lane.job_type),
         probing=circuits.probing(queue, lane.job_type),
+        urgency=queue.settings.urgency(lane.priority),
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Container, Mapping
 
 from taskforge.domain.fairness import NO_KEY, KeyRounds
+from taskforge.storage.aging_lanes import Moment
 from taskforge.storage.catalog import OpenLane, spot_of
 
 
@@ -20,6 +21,7 @@ class KeyTurns:
         "rounds",
         "shown",
         "tier",
+        "urgency",
     )
 
     def __init__(
@@ -47,6 +49,7 @@ class KeyTurns:
         fairness = lane.settings.fairness
         self.rounds.weights = {} if fairness is None else fairness.weights_by_key
         self._is_limited = lane.settings.limits_keys
+        self.urgency = lane.urgency
         if fairness is None:
             self._leave(NO_KEY)  # those without a key stand as in any queue
 
@@ -87,15 +90,19 @@ class KeyTurns:
         self._lanes.pop(key, None)
         self.rounds.leave(key)
 
-    def plan(self, jobs: int, most_keys: int, without: Container[int]) -> list[OpenLane]:
-        """Whom to ask for the next so many jobs, each for as many as it is its turn to give."""
+    def plan(
+        self, jobs: int, most_keys: int, without: Container[int], moment: Moment | None = None
+    ) -> list[OpenLane]:
+        """Whom to ask for the next so many jobs, each for as many as it is its turn to give. A key
+        whose first job is held back at the moment is passed over."""
+        until = None if moment is None else moment.held_behind(self.urgency)
         lanes: dict[int, OpenLane] = {}  # of the keys that may be asked
 
         def stands(key: int) -> bool | None:
             first = self._first(key, without)
             if first is not None:
                 lanes[key] = self._open[first[1]]
-                return True
+                return until is None or first[0] <= until
             if self._first(key, ()) is not None:
                 return False
             self._lanes.pop(key, None)

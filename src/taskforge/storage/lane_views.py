@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Container, Iterable, Iterator, Mapping
 
 from taskforge.domain.dispatch import key_of_worker
+from taskforge.storage.aging_lanes import AgingLanes, Moment
 from taskforge.storage.catalog import (
     Card,
     Lane,
@@ -37,6 +38,8 @@ class View:
         self._open: dict[int, OpenLane] = {}
         # tier, turn, and the spot, of which no two hold; or a number below 0: keys that take turns
         self._heap: list[tuple[int, int, int]] = []
+        self._aging = AgingLanes(heads, self._open)
+        self.is_paced = False  # whether any lane is, or was
         self._numbers = itertools.count(-1, -1)
         self._turns: dict[int, KeyTurns] = {}
         self._turns_of: dict[tuple[int, int], KeyTurns] = {}  # by queue and tier
@@ -58,6 +61,8 @@ class View:
             turns = self._turns_of.get((lane.queue, lane.tier)) or self._begin_turns(lane)
             turns.place(lane.number, key_of_spot(spot))
             self._push_turns(turns)
+        elif lane.urgency is not None:
+            self._aging.place(lane, head)
         else:
             heapq.heappush(self._heap, (lane.tier, head, spot))
 
@@ -76,11 +81,12 @@ class View:
                 self._bound()
 
     def _bound(self) -> None:
-        if len(self._heap) > 2 * len(self._heads) + 1_000:
+        if len(self._heap) + len(self._aging) > 2 * len(self._heads) + 1_000:
             self._sort()
 
     def _sort(self) -> None:
         self._heap = []
+        self._aging.clear()
         for turns in self._turns.values():
             turns.shown = None
         for spot, head in self._heads.items():
@@ -106,6 +112,7 @@ class View:
                 self._open[number] = found
                 judged.add(number)
                 self._weigh(found)
+                self.is_paced |= found.urgency is not None and found.urgency.pace > 0
                 if number in heads:
                     self._push(found, number, heads[number])
         if self._has_keys:
@@ -148,35 +155,57 @@ class View:
             if number in held:
                 self.unjudged.add(number)
 
+    @property
+    def is_aging(self) -> bool:
+        """Whether the order of lanes depends on the moment."""
+        return self.is_paced or len(self._aging) > 0
+
+    def opens_in(self, moment: Moment) -> float | None:
+        """After how many seconds a job that pacing holds back may be taken, as far as is known."""
+        return self._aging.opens_in(moment)
+
     def best(
-        self, most: int, without: Container[int] = (), limit: int = 1
+        self,
+        most: int,
+        without: Container[int] = (),
+        limit: int = 1,
+        moment: Moment | None = None,
     ) -> tuple[list[OpenLane], Frontier | None]:
         """The first spots by tier and turn, for so many jobs, and where the others begin if there
-        are more. Left out are those that gave nothing just now."""
+        are more. Left out are those that gave nothing just now, and what pacing holds back.
+        `moment` is asked for where the view `is_aging`."""
         heads, heap, open_lanes = self._heads, self._heap, self._open
         chosen: dict[int, OpenLane] = {}
         planned: set[int] = set()
         passed: list[tuple[int, int, int]] = []
         frontier: Frontier | None = None
         rest: Frontier | None = None  # behind the keys whose turn comes later
-        while heap:
+        aging = [] if moment is None else self._aging.first(most + 1, without, moment)
+        while heap or aging:
+            if aging and (not heap or aging[-1] < heap[0]):
+                tier, head, spot = aging[-1]
+                if rest is not None and tier > rest[0]:
+                    break
+                if len(chosen) >= most:
+                    frontier = (tier, head)
+                    break
+                chosen[spot] = open_lanes[spot]
+                aging.pop()
+                continue
             tier, head, spot = heap[0]
             if rest is not None and tier > rest[0]:
                 break
             turns = self._turns.get(spot) if spot < 0 else None
             if turns is not None:
                 heapq.heappop(heap)
-                if turns.shown != head or spot in planned:
-                    continue
-                if turns.head() != head:
-                    self._push_turns(turns)
+                if spot in planned or not self._stand_at(turns, head):
                     continue
                 planned.add(spot)
                 passed.append((tier, head, spot))
                 if len(chosen) >= most:
                     frontier = (tier, head)
                     break
-                given = turns.plan(limit, most - len(chosen), without)
+                given = turns.plan(limit, most - len(chosen), without, moment)
                 chosen.update((lane.spot, lane) for lane in given)
                 if given and turns.goes_before_the_next():
                     rest = (tier, BEHIND_ALL)
@@ -189,6 +218,7 @@ class View:
                 or spot in chosen
                 or lane.settings.fairness is not None
                 or lane.settings.is_balanced
+                or lane.urgency is not None
             ):
                 heapq.heappop(heap)
                 continue
@@ -205,6 +235,14 @@ class View:
         return list(chosen.values()), frontier or rest
 
     # --- Keys that take turns ---
+
+    def _stand_at(self, turns: KeyTurns, head: int) -> bool:
+        if turns.shown != head:
+            return False
+        if turns.head() != head:
+            self._push_turns(turns)
+            return False
+        return True
 
     def charge(self, lanes: Iterable[OpenLane]) -> None:
         """These are asked for what it is their turn to give."""

@@ -28,6 +28,7 @@ from taskforge.domain.schedule import (
     SlotOutcome,
 )
 from taskforge.domain.tenancy import MAX_PASSWORD, MIN_PASSWORD
+from taskforge.domain.urgency import MOST_PACE_SECONDS, Pacing
 from taskforge.domain.worker import WORKER_TYPES, WorkerStatus
 from taskforge.operations.access.keys import KINDS
 
@@ -167,7 +168,9 @@ FIELDS: dict[str, dict[str, Bound]] = {
         "max_crashes": number(1, 1_000),
         "retention_days": number(0.01, 3_650),
         "payload_limit_bytes": number(1, MAX_PAYLOAD_BYTES),
+        "age_boost": number(0.1, 30 * DAY),
     },
+    "Pacing": dict.fromkeys(Pacing.__struct_fields__, number(0, MOST_PACE_SECONDS)),
 }
 PARAMETERS: dict[str, Bound] = {
     "mode": one_of(Mode),

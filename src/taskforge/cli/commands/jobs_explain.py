@@ -33,6 +33,8 @@ _QUIET = (
     "circuit_probing",
     "unplaced",
     "misplaced",
+    "paced",
+    "risen",
 )
 _STEPS = {
     "paused": "taskforge queues resume {queue}",
@@ -45,6 +47,7 @@ _STEPS = {
     "unplaced": "nothing, while somebody leads: taskforge cluster",
     "misplaced": "nothing, while somebody leads: taskforge cluster",
     "busy": "wait, or start another worker",
+    "paced": "wait, or start another worker; or change the queue's priority_pacing",
     "worker_lost": "nothing: any worker or server takes care of it within seconds",
     "no_worker": "start one: taskforge worker app:forge",
     "no_handler": "start a worker of the code that has the handler, or see where the type is "

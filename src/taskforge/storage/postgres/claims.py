@@ -6,8 +6,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Sequence
-from operator import attrgetter, itemgetter
-from typing import Any
+from operator import itemgetter
 from uuid import UUID
 
 import asyncpg
@@ -19,15 +18,19 @@ from taskforge.domain.fairness import NO_KEY
 from taskforge.domain.job import Claimed
 from taskforge.domain.limiter import LeakyBucket
 from taskforge.domain.queue import QueueSettings
+from taskforge.storage.aging_lanes import Moment
 from taskforge.storage.catalog import OpenLane, Taker, spot_of
-from taskforge.storage.lane_views import BEHIND_ALL, Frontier, View
-from taskforge.storage.occupancy import LARGE_CLAIM, most_asked
+from taskforge.storage.lane_views import View
+from taskforge.storage.loads import LOOK_SECONDS
+from taskforge.storage.occupancy import most_asked
 from taskforge.storage.postgres.catalog_cache import CatalogCache
+from taskforge.storage.postgres.claim_statements import Ask, ClaimStatements, spot_in
 from taskforge.storage.postgres.claim_window import ClaimWindow
 from taskforge.storage.postgres.connection_pool import Connection
 from taskforge.storage.postgres.connections import PostgresConnections
 from taskforge.storage.postgres.gates import Gates, is_stepped
 from taskforge.storage.postgres.lane_surveys import Doubt, LaneSurveys
+from taskforge.storage.postgres.loads import Loads
 from taskforge.storage.postgres.lost_claims import LostClaims, in_order
 from taskforge.storage.postgres.signals import Signals
 from taskforge.storage.postgres.silences import bridge
@@ -35,21 +38,7 @@ from taskforge.storage.postgres.silences import bridge
 CONTENDED_TRIES = 5
 MOST_ROUNDS = 64
 # in what claim.sql and adopt.sql return
-_FENCE, _LANE, _TURN, _BUSY_SINCE, _KEY = map(itemgetter, (0, 1, 10, 13, 14))
-_GUARDED = attrgetter("guarded")
-
-
-class Ask(msgspec.Struct, frozen=True):
-    """What one claim statement is asked for."""
-
-    taker: Taker
-    version: int  # of the catalog by which these lanes were judged
-    lanes: list[OpenLane]
-    frontier: Frontier | None  # where the lanes that are not asked begin, if there are any
-    by_age: bool  # whether nothing younger than that may be taken of its tier
-    wish: Claim
-    batch: int
-    spent: set[int]  # spots that gave nothing; gets those whose key may start nothing
+_LANE, _TURN, _KEY = map(itemgetter, (1, 10, 14))
 
 
 class Filled(msgspec.Struct):
@@ -60,19 +49,23 @@ class Filled(msgspec.Struct):
     spent: set[int] = set()  # spots that gave nothing, or may not
     is_over: bool = False  # all lanes were asked that are known
     skipped: bool = False  # a limit was passed over because another claim held it
+    moment: Moment | None = None
 
 
 class PostgresClaims:
     def __init__(
-        self, connections: PostgresConnections, catalog_cache: CatalogCache, signals: Signals
+        self,
+        connections: PostgresConnections,
+        catalog_cache: CatalogCache,
+        signals: Signals,
+        loads: Loads,
     ) -> None:
         self._connections = connections
         self._catalog_cache = catalog_cache
         self._signals = signals
         self._surveys = LaneSurveys(connections, catalog_cache, signals)
-        self._one, self._many, self._some, self._keys = map(
-            connections.sql, ("claim_one", "claim_many", "claim_some", "claim_keys")
-        )
+        self._loads = loads
+        self._statements = ClaimStatements(connections)
         self._windows: dict[UUID, ClaimWindow] = {}
         self._batches = itertools.count(random.getrandbits(62))
         self._lost = LostClaims(connections, catalog_cache)
@@ -111,8 +104,10 @@ class PostgresClaims:
             filled = Filled()
             if takes:
                 view = await self._surveys.view(taker)
+                filled.moment = await self._loads.moment_of(taker, view, occupancy)
                 await self._fill(filled, batches, taker, version, view, wish)
                 if filled.rows:
+                    self._wake_later(taker, filled, wish)
                     return in_order(filled.rows, filled.asked)
             doubt = await self._surveys.doubt(
                 taker, survey=takes and self._surveys.may_survey(taker.project)
@@ -127,12 +122,24 @@ class PostgresClaims:
                 contended += 1
                 await asyncio.sleep(random.uniform(0.001, 0.004))
             else:
+                self._wake_later(taker, filled, wish)
                 return []
+
+    def _wake_later(self, taker: Taker, filled: Filled, wish: Claim) -> None:
+        """What pacing holds back is looked at again when its time is over, or when the project may
+        no longer be loaded."""
+        moment = filled.moment
+        if moment is not None and moment.is_loaded and len(filled.rows) < wish.limit:
+            opens = self._surveys.occupancy_of(taker.project).view(taker).opens_in(moment)
+            self._signals.wake_in(min(LOOK_SECONDS, opens or LOOK_SECONDS))
 
     async def _has_more(self, taker: Taker, filled: Filled, doubt: Doubt) -> bool:
         """Whether the survey has found lanes that were not asked, or goes on."""
         view = await self._surveys.view(taker)
-        return doubt.more or bool(view.best(1, filled.asked.keys() | filled.spent)[0])
+        occupancy = self._surveys.occupancy_of(taker.project)
+        filled.moment = filled.moment or await self._loads.moment_of(taker, view, occupancy)
+        known = filled.asked.keys() | filled.spent
+        return doubt.more or bool(view.best(1, known, moment=filled.moment)[0])
 
     def look_from_head(self) -> None:
         for window in self._windows.values():
@@ -154,7 +161,7 @@ class PostgresClaims:
         by_age, once = True, self._claim_all
         for _ in range(MOST_ROUNDS):
             rest = msgspec.structs.replace(wish, limit=wish.limit - len(rows)) if rows else wish
-            lanes, frontier = view.best(most_asked(rest.limit), spent, rest.limit)
+            lanes, frontier = view.best(most_asked(rest.limit), spent, rest.limit, filled.moment)
             filled.is_over = frontier is None
             quiet = bool(self._catalog_cache.unheard.get(taker.project))
             if not lanes and not (quiet and not rows):
@@ -166,7 +173,9 @@ class PostgresClaims:
             if quiet or any(is_stepped(lane) for lane in lanes):
                 once = self._claim_gated
             batches.append(next(self._batches))
-            ask = Ask(taker, version, lanes, frontier, by_age, rest, batches[-1], spent)
+            ask = Ask(
+                taker, version, lanes, frontier, by_age, rest, batches[-1], spent, filled.moment
+            )
             view.charge(lanes)
             try:
                 more, skipped = await once(ask)
@@ -177,7 +186,7 @@ class PostgresClaims:
                 break  # what was taken counts
             filled.skipped |= skipped
             if any(lane.most is not None for lane in lanes):
-                view.settle(lanes, Counter(map(_spot, more)))
+                view.settle(lanes, Counter(map(spot_in, more)))
             rows += more
             if not more:
                 batches.pop()
@@ -212,85 +221,9 @@ class PostgresClaims:
         lanes: Sequence[OpenLane],
         caps: dict[int, int] | None,
     ) -> list[asyncpg.Record]:
-        """One claim statement; `caps` holds what each limited queue lets through, None leaves that
-        to the statement."""
-        taker, wish, frontier = ask.taker, ask.wish, ask.frontier
-        window = self._windows.setdefault(taker.incarnation, ClaimWindow())
-        occupancy = self._surveys.occupancy_of(taker.project)
-        spots, moment, started = [lane.spot for lane in lanes], occupancy.moment, time.monotonic()
-        bounds, most = window.ask(spots, wish.limit, started)
-        in_rounds = any(lane.most is not None for lane in lanes)
-        if in_rounds:
-            # What is tried again may stand before what was taken last.
-            bounds = [
-                0 if lane.settings.limits_keys else bound
-                for bound, lane in zip(bounds, lanes, strict=True)
-            ]
-            most = [
-                rows if lane.most is None else lane.most
-                for rows, lane in zip(most, lanes, strict=True)
-            ]
-        if caps:
-            most = [
-                min(rows, caps.get(lane.queue, rows))
-                for rows, lane in zip(most, lanes, strict=True)
-            ]
-        text = self._one if len(lanes) == 1 else self._many
-        behind: tuple[Any, ...] = ()
-        if frontier is not None:
-            by_age = ask.by_age and wish.limit < LARGE_CLAIM and frontier[1] != BEHIND_ALL
-            text, behind = self._some, (frontier[0], frontier[1] if by_age else None)
-        if in_rounds:
-            text = self._keys
-            behind = (*(behind or (None, None)), [lane.most is not None for lane in lanes])
-        rows = await connection.fetch(
-            text,
-            taker.incarnation,
-            ask.version,
-            self._connections.bound_now(),
-            wish.limit,
-            taker.worker,
-            ask.batch,
-            [lane.number for lane in lanes],
-            [lane.tier for lane in lanes],
-            bounds,
-            most,
-            [lane.settings.timeout_seconds for lane in lanes],
-            [lane.settings.heartbeat_timeout_seconds for lane in lanes],
-            [lane.queue if lane.settings.is_gated else None for lane in lanes],
-            None if caps is None else [caps.get(lane.queue) for lane in lanes],
-            [lane.queue for lane in lanes],
-            [lane.settings.max_concurrent_jobs for lane in lanes] if caps is None else None,
-            wish.reporting,
-            window.busy_since,
-            taker.project,
-            [lane.key or None for lane in lanes] if in_rounds else None,
-            [lane.guarded or None for lane in lanes] if any(map(_GUARDED, lanes)) else None,
-            *behind,
-        )
-        finished, window.left = time.monotonic(), None
-        if behind and rows:
-            window.left = {_spot(row): _TURN(row) for row in rows if _FENCE(row) is None}
-            rows = [row for row in rows if _FENCE(row) is not None]
-            in_turns: dict[int, int | None] = {}
-            for lane, spot in zip(lanes, spots, strict=True):
-                head = window.left.get(spot)
-                if head is None and caps is None and lane.settings.is_gated:
-                    continue  # of a limited queue nothing may have been looked at
-                if lane.most is not None:
-                    in_turns[spot] = head
-                else:
-                    occupancy.leave(spot, head, moment)
-            occupancy.leave_in_turns(in_turns, moment)
-        if rows:
-            window.is_busy_since(_BUSY_SINCE(rows[0]))
-        rows.sort(key=_TURN)
-        window.learn(
-            [*zip(map(_spot if in_rounds else _LANE, rows), map(_TURN, rows), strict=True)],
-            finished,
-            finished - started,
-        )
-        return rows
+        window = self._windows.setdefault(ask.taker.incarnation, ClaimWindow())
+        occupancy = self._surveys.occupancy_of(ask.taker.project)
+        return await self._statements.run(connection, ask, lanes, caps, window, occupancy)
 
     async def _claim_gated(self, ask: Ask) -> tuple[list[asyncpg.Record], bool]:
         """Claim while holding the limits' state. Also says whether a limit was passed over because
@@ -343,7 +276,3 @@ class PostgresClaims:
         }
         queues &= limits.keys()
         return limits
-
-
-def _spot(row: asyncpg.Record) -> int:
-    return spot_of(_LANE(row), _KEY(row) or NO_KEY)

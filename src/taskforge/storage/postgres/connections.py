@@ -174,6 +174,12 @@ class PostgresConnections:
             return int(self._clock().timestamp() * 1000)
         return time.time_ns() // 1_000_000 + self._offset
 
+    def microseconds(self) -> int:
+        """As turns are counted; by the database's clock as far as this process knows it."""
+        if self._clock is not None:
+            return round(self._clock().timestamp() * 1e6)
+        return time.time_ns() // 1_000 + self._offset * 1_000
+
     # --- Statements ---
 
     def sql(self, name: str) -> str:

@@ -41,6 +41,7 @@ from taskforge.storage.postgres.insert_groups import InsertGroups
 from taskforge.storage.postgres.inserts import PostgresInserts
 from taskforge.storage.postgres.job_changes import PostgresJobChanges
 from taskforge.storage.postgres.listing import PostgresListing
+from taskforge.storage.postgres.loads import Loads
 from taskforge.storage.postgres.pruning import PostgresPruning
 from taskforge.storage.postgres.queues import PostgresQueues
 from taskforge.storage.postgres.reads import PostgresReads
@@ -95,7 +96,8 @@ class PostgresEngine:
         shared = (connections, catalog_cache, signals)
         self._inserts = PostgresInserts(*shared)
         self._insert_groups = InsertGroups(self._inserts)
-        self._claims = PostgresClaims(*shared)
+        loads = Loads(connections, catalog_cache)
+        self._claims = PostgresClaims(*shared, loads)
         self._finishes = PostgresFinishes(*shared, self._claims)
         self._beats = PostgresBeats(connections)
         self._job_changes = PostgresJobChanges(*shared, self._claims)
@@ -108,7 +110,7 @@ class PostgresEngine:
         self._listing = PostgresListing(connections, catalog_cache)
         self._stats = PostgresStats(connections)
         self._explain = PostgresExplain(
-            connections, catalog_cache, self._reads, heartbeat_timeout_seconds
+            connections, catalog_cache, self._reads, loads, heartbeat_timeout_seconds
         )
         self._upkeep = PostgresUpkeep(*shared, self._claims, self._job_changes, self._queues)
         self._rollups = PostgresRollups(connections)

@@ -1,7 +1,7 @@
 """Says why a job is not running."""
 
 from collections.abc import Collection, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import NamedTuple
 from uuid import UUID
 
@@ -17,13 +17,23 @@ from taskforge.domain.ids import last_fence_of
 from taskforge.domain.job import JobStatus, StoredJob
 from taskforge.domain.limiter import BucketState
 from taskforge.domain.queue import Queue
+from taskforge.storage.aging_lanes import Moment
 from taskforge.storage.catalog import Card, Lane
 from taskforge.storage.circuits import ProjectCircuits
-from taskforge.storage.explaining import MOST_LANES, Before, lanes_before, verdicts
+from taskforge.storage.explaining import (
+    MOST_LANES,
+    Before,
+    Stand,
+    are_paced,
+    lanes_before,
+    verdicts,
+)
 from taskforge.storage.postgres import codec
 from taskforge.storage.postgres.catalog_cache import CatalogCache
+from taskforge.storage.postgres.connection_pool import Connection
 from taskforge.storage.postgres.connections import PostgresConnections
 from taskforge.storage.postgres.gates import state_of
+from taskforge.storage.postgres.loads import Loads
 from taskforge.storage.postgres.reads import PostgresReads
 
 MORE_LOOKS = 2
@@ -39,6 +49,7 @@ class Seen(NamedTuple):
     ahead: int  # jobs of its queue that go first
     elsewhere: int  # and of others
     share: Share | None  # where its queue's keys take turns
+    stand: Stand | None  # where it is ready
     circuits: tuple[HeldCircuit, ...]  # that let not all jobs of its kind through
     now: datetime
 
@@ -71,11 +82,13 @@ class PostgresExplain:
         connections: PostgresConnections,
         catalog_cache: CatalogCache,
         reads: PostgresReads,
+        loads: Loads,
         heartbeat_timeout_seconds: float | None,
     ) -> None:
         self._connections = connections
         self._catalog_cache = catalog_cache
         self._reads = reads
+        self._loads = loads
         self._heartbeat_timeout = heartbeat_timeout_seconds
 
     async def explain(self, projects: Sequence[int], job: UUID) -> Explanation:
@@ -94,6 +107,7 @@ class PostgresExplain:
     async def _look(self, projects: Sequence[int], job: UUID) -> Seen:
         now, ahead, elsewhere = await self._connections.now(), 0, 0
         share: Share | None = None
+        stand: Stand | None = None
         async with self._connections.reading(projects) as connection:
             found = await self._reads.find_jobs(connection, list(projects), [job])
             if not found:
@@ -113,9 +127,13 @@ class PostgresExplain:
             [codec.worker(worker, worker["now"], self._heartbeat_timeout) for worker in listed],
         )
         if row is not None and row["turn"] is not None and lane is not None:
-            before, keys = await self._lanes_before(lane, given, row["skipped"] or (), circuits)
+            urgency = card.queue.settings.urgency(lane.priority)
+            stand = Stand(lane, row["turn"], urgency, Moment(round(now.timestamp() * 1e6)))
+            stand, before, keys = await self._lanes_before(
+                stand, given, row["skipped"] or (), circuits
+            )
             place = row["turn"], row["fence"], now, MOST_AHEAD, lane.project
-            own = before.better, before.beside
+            own, others = before.here, before.elsewhere
             fairness, key = card.queue.settings.fairness, row["key"] or NO_KEY
             is_balanced = card.queue.settings.is_balanced
             by_key = fairness is not None or key != NO_KEY or is_balanced
@@ -123,18 +141,25 @@ class PostgresExplain:
                 share = Share.among(fairness, key, keys)
             async with self._connections.reading(projects) as connection:
                 ahead = await (
-                    connection.fetchval(self._connections.sql("ahead"), *own, *place)
+                    connection.fetchval(
+                        self._connections.sql("ahead"), own.better, own.beside, *place
+                    )
                     if not by_key
                     else connection.fetchval(
-                        self._connections.sql("ahead_of_key"), *own, *place, key or None
+                        self._connections.sql("ahead_of_key"),
+                        own.better,
+                        own.beside,
+                        *place,
+                        key or None,
                     )
                 )
-                others = before.better_elsewhere, before.beside_elsewhere
                 elsewhere = await connection.fetchval(
-                    self._connections.sql("ahead"), *others, *place
+                    self._connections.sql("ahead"), others.better, others.beside, *place
                 )
+                ahead += await self._count_parts(connection, own.part, *place[2:])
+                elsewhere += await self._count_parts(connection, others.part, *place[2:])
         held = circuits.held(card.queue, found[job].job_type)
-        return Seen(found[job], card.queue, given, row, ahead, elsewhere, share, held, now)
+        return Seen(found[job], card.queue, given, row, ahead, elsewhere, share, stand, held, now)
 
     async def _place_of(self, job: StoredJob) -> tuple[Card, Lane | None, ProjectCircuits]:
         """The queue a job stands in, deleted or not, its lane there, and its project's circuits."""
@@ -147,21 +172,39 @@ class PostgresExplain:
             lanes = await self._catalog_cache.find_lanes(connection, [key])
         return card, lanes.get(key), circuits
 
+    async def _count_parts(
+        self,
+        connection: Connection,
+        parts: Sequence[tuple[int, int]],
+        now: datetime,
+        most: int,
+        project: int,
+    ) -> int:
+        if not parts:
+            return 0
+        lanes, turns = zip(*parts, strict=True)
+        text = self._connections.sql("ahead_in_part")
+        return int(await connection.fetchval(text, lanes, turns, now, most, project))
+
     async def _lanes_before(
         self,
-        lane: Lane,
+        stand: Stand,
         given: Sequence[Judged],
         skipped: Collection[UUID],
         circuits: ProjectCircuits,
-    ) -> tuple[Before, set[int]]:
-        """Also the keys that take turns with it."""
+    ) -> tuple[Stand, Before, set[int]]:
+        """Where it stands as the project is loaded now, and the keys that take turns with it."""
+        lane = stand.lane
         rows = await self._connections.fetch("occupied", lane.project, 0, 0, 0, MOST_LANES)
         occupied = await self._catalog_cache.lanes({one["lane"] for one in rows})
         queues = {lane.queue} | {other.queue for other in occupied.values()}
         cards = await self._catalog_cache.cards(lane.project, queues)
-        before = lanes_before(lane, occupied.values(), cards, given, skipped, circuits)
-        beside = set(before.beside)
-        return before, {one["key"] or NO_KEY for one in rows if one["lane"] in beside}
+        if are_paced(cards.values()):
+            loaded = await self._loads.is_loaded(lane.project, occupied, cards, circuits)
+            stand = msgspec.structs.replace(stand, moment=Moment(stand.moment.now, loaded))
+        before = lanes_before(stand, occupied.values(), cards, given, skipped, circuits)
+        beside = set(before.here.beside)
+        return stand, before, {one["key"] or NO_KEY for one in rows if one["lane"] in beside}
 
     async def _rate_of_key(self, seen: Seen, key: int, now: float) -> Rate | None:
         fairness = seen.queue.settings.fairness
@@ -201,4 +244,10 @@ class PostgresExplain:
             running=running,
             rate=rate,
             until=row["until"],
+            steps=0 if seen.stand is None else seen.stand.steps,
+            opens_at=None if seen.stand is None else _moment(seen.stand.opens_at),
         )
+
+
+def _moment(micros: int | None) -> datetime | None:
+    return None if micros is None else datetime.fromtimestamp(micros / 1e6, UTC)

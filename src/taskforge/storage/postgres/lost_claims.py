@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from taskforge.domain.job import Claimed
+from taskforge.domain.urgency import MICROSECONDS
 from taskforge.storage.catalog import OpenLane, open_lane
 from taskforge.storage.postgres import codec
 from taskforge.storage.postgres.catalog_cache import CatalogCache
@@ -13,7 +14,7 @@ from taskforge.storage.postgres.connections import PostgresConnections
 
 DOUBT_SECONDS = 60.0
 # in what claim.sql and adopt.sql return
-_LANE, _TURN = map(itemgetter, (1, 10))
+_LANE, _TURN, _WAITED, _KEY = map(itemgetter, (1, 10, 12, 14))
 
 
 class LostClaims:
@@ -56,6 +57,17 @@ class LostClaims:
 
 
 def in_order(rows: list[Any], lanes: dict[int, OpenLane]) -> list[Claimed]:
-    if len({lanes[number].tier for number in set(map(_LANE, rows))}) > 1:
+    asked = [lanes[number] for number in set(map(_LANE, rows))]
+    if len({lane.tier for lane in asked}) > 1:
         rows.sort(key=lambda row: lanes[_LANE(row)].tier)  # stable: by turn within a tier
+    if any(lane.urgency is not None for lane in asked):
+        rows.sort(key=lambda row: _tier(lanes[_LANE(row)], row))
     return [codec.claimed(row, lanes[_LANE(row)]) for row in rows]
+
+
+def _tier(lane: OpenLane, row: Any) -> tuple[int, int]:
+    """As of which tier a job was taken, and its turn."""
+    risen = 0
+    if lane.urgency is not None and not _KEY(row):
+        risen = lane.urgency.steps(round(_WAITED(row) * MICROSECONDS))
+    return lane.tier - risen, _TURN(row)

@@ -27,6 +27,7 @@ from taskforge.storage.catalog import (
 )
 from taskforge.storage.circuits import NO_CIRCUITS, ProjectCircuits, known_circuit
 from taskforge.storage.lane_views import View
+from taskforge.storage.loads import RememberedLoads
 from taskforge.storage.occupancy import LANES_IN_ONE_SURVEY, Occupancy
 from taskforge.storage.sqlite import codec
 from taskforge.storage.statements import statement
@@ -52,6 +53,7 @@ class CatalogCache:
         self.occupancy: Remembered[int, Occupancy] = Remembered(MOST_PROJECTS)
         # queues with a rate that asks whether something waits, and was not told that nothing does
         self.unheard: dict[int, dict[int, OpenLane]] = {}
+        self.loads = RememberedLoads()
         self.news: list[str] = []  # for the log, once it is committed
         # projects whose catalog was proven in the writer's transaction, where nobody else writes
         self._proven: set[int] | None = None

@@ -3,8 +3,8 @@ the limits of their queues."""
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from itertools import chain, groupby
+from collections.abc import Iterable
+from itertools import groupby
 from operator import itemgetter
 from uuid import UUID
 
@@ -15,10 +15,12 @@ from taskforge.domain.errors import LeaseLost
 from taskforge.domain.fairness import NO_KEY
 from taskforge.domain.job import Claimed
 from taskforge.domain.limiter import LeakyBucket
+from taskforge.storage.aging_lanes import Moment
 from taskforge.storage.catalog import OpenLane, Taker, spot_of
 from taskforge.storage.lane_views import Frontier
+from taskforge.storage.loads import LOOK_SECONDS
 from taskforge.storage.occupancy import LARGE_CLAIM, most_asked
-from taskforge.storage.sqlite import codec, silences
+from taskforge.storage.sqlite import codec, loads, silences
 from taskforge.storage.sqlite.catalog_cache import sql
 from taskforge.storage.sqlite.codec import Row
 from taskforge.storage.sqlite.gates import Gates
@@ -28,13 +30,12 @@ from taskforge.storage.sqlite.key_claims import (
     check_moved,
     take_few_of_many,
 )
+from taskforge.storage.sqlite.merged_lanes import MergedLanes
 from taskforge.storage.sqlite.taken_jobs import Taken, taken_jobs
 from taskforge.storage.sqlite.transaction import Transaction
 
 MOST_ROUNDS = 64
 FOREVER = 2**63 - 1
-Stand = tuple[int, bytes, int]
-"""Where a job stands: turn, fence, and the index of its lane."""
 
 
 def claim(transaction: Transaction, wish: Claim) -> tuple[list[Claimed], float | None]:
@@ -75,6 +76,7 @@ class WorkerClaim:
         self._incarnation_hex = taker.incarnation.hex
         self._limit = limit
         self._gates = Gates(transaction, limit, taker.project)
+        self._merged = MergedLanes(transaction, taker, self._gates)
         self._taken: Counter[int] = Counter()  # by spot, since lanes were last asked
 
     def claim(self) -> tuple[list[Claimed], float | None]:
@@ -84,10 +86,13 @@ class WorkerClaim:
         surveyed = self._survey()
         claimed: list[Claimed] = []
         spent: set[int] = set()
+        moment: Moment | None = None
         for _ in range(MOST_ROUNDS):
             left = self._limit - len(claimed)
             view = self._cache.view(self._taker)
-            lanes, frontier = view.best(most_asked(left), spent, left)
+            if moment is None and view.is_aging:
+                moment = loads.moment_of(self._transaction, self._taker, view)
+            lanes, frontier = view.best(most_asked(left), spent, left, moment)
             if lanes:
                 view.charge(lanes)
                 self._taken.clear()
@@ -96,11 +101,15 @@ class WorkerClaim:
                     spot_of(lane.number, key) for lane in lanes for key in full.get(lane.queue, ())
                 )
                 usable = self._gates.within_circuits(usable)
-                if are_few_of_many(usable, frontier, left, self._gates):
+                if moment is None and are_few_of_many(usable, frontier, left, self._gates):
                     claimed += self._claim_few(usable)
                 else:
                     heads = self._find_heads(usable, surveyed and frontier is None)
-                    claimed += self._claim_from(usable, heads, frontier, left)
+                    claimed += (
+                        self._claim_from(usable, heads, frontier, left)
+                        if moment is None
+                        else self._claim_as_of(moment, usable, heads, frontier, left)
+                    )
                 view.settle(lanes, self._taken)
             if len(claimed) >= self._limit:
                 break
@@ -113,7 +122,11 @@ class WorkerClaim:
             if frontier is None and (claimed or surveyed or not self._survey(needed=True)):
                 break
             surveyed |= frontier is None
-        return claimed, self._close_gates(len(claimed))
+        wait = self._close_gates(len(claimed))
+        if moment is not None and moment.is_loaded and len(claimed) < self._limit:
+            opens = self._cache.view(self._taker).opens_in(moment)
+            wait = min([LOOK_SECONDS, *(one for one in (opens, wait) if one is not None)])
+        return claimed, wait
 
     def _survey(self, *, needed: bool = False) -> bool:
         """Whether all lanes were looked at. A survey that is cheap is made by every claim: then
@@ -178,6 +191,41 @@ class WorkerClaim:
                 claimed += self._take_tier(stands, left, until)
         return claimed
 
+    def _claim_as_of(
+        self,
+        moment: Moment,
+        lanes: list[OpenLane],
+        heads: list[tuple[int, int]],
+        frontier: Frontier | None,
+        limit: int,
+    ) -> list[Claimed]:
+        """The same where jobs rise as they wait, or are held back: of one lane some may go as of a
+        better tier than the rest. A tier is taken from all lanes before the next one is."""
+        last = frontier and (frontier[0], frontier[1] if limit < LARGE_CLAIM else FOREVER)
+        tiers: dict[int, list[tuple[int, OpenLane]]] = {}
+
+        def stand(turn: int | None, lane: OpenLane) -> None:
+            part = None if turn is None else moment.part_from(lane, turn)
+            if turn is not None and part is not None:
+                tiers.setdefault(part[0], []).append((turn, part[1]))
+
+        for index, turn in heads:
+            stand(turn, lanes[index])
+        by_spot = {lane.spot: lane for lane in lanes}
+        claimed: list[Claimed] = []
+        while tiers and len(claimed) < limit:
+            tier = min(tiers)
+            if last is not None and tier > last[0]:
+                break
+            until = last[1] if last is not None and tier == last[0] else FOREVER
+            stands = [(turn, lane) for turn, lane in tiers[tier] if turn <= until]
+            if stands:
+                claimed += self._take_tier(stands, limit - len(claimed), until)
+            for _, lane in tiers.pop(tier):
+                if lane.until is not None:
+                    stand(self._merged.head_behind(lane, lane.until), by_spot[lane.spot])
+        return claimed
+
     def _learn_heads(
         self, lanes: list[OpenLane], heads: list[tuple[int, int]]
     ) -> list[tuple[int, int]]:
@@ -203,78 +251,17 @@ class WorkerClaim:
         self, heads: list[tuple[int, OpenLane]], limit: int, until: int
     ) -> list[Claimed]:
         """Of lanes of one tier the first jobs, none behind this turn."""
-        if len(heads) == 1 and until == FOREVER:
+        if len(heads) == 1 and until == FOREVER and heads[0][1].until is None:
             [(first, lane)] = heads
             room = self._gates.room(lane, min(limit, lane.most or limit))
             return [job for _, _, job in self._take([(lane, first, room)])]
-        merged = [stand for stand in self._merged(heads, limit) if stand[0] <= until]
+        merged = [stand for stand in self._merged.merge(heads, limit) if stand[0] <= until]
         counts = Counter(map(itemgetter(2), merged))
         taken = self._take(
             [(heads[index][1], heads[index][0], count) for index, count in counts.items()]
         )
         taken.sort(key=itemgetter(0, 1))
         return [job for _, _, job in taken]
-
-    def _merged(self, heads: list[tuple[int, OpenLane]], limit: int) -> list[Stand]:
-        """The first jobs of the lanes of one tier, merged by turn. Lanes are read in pieces, and no
-        further than they count; those of a limited queue are merged among themselves first, as far
-        as the limit lets them. Pieces are sorted together rather than merged job by job in a heap,
-        which would be Python's work instead of C's."""
-        size = limit * 5 // 4 // len(heads) + 4
-        owners = [lane.queue if lane.settings.is_gated else None for _, lane in heads]
-        rooms = {None: limit} | {
-            owner: self._gates.room(lane, limit)
-            for owner, (_, lane) in zip(owners, heads, strict=True)
-        }
-        merged: dict[int | None, list[Stand]] = {owner: [] for owner in rooms}
-        reading = [
-            (turn, b"", index, self._pieces(lane, turn, size))
-            for index, (turn, lane) in enumerate(heads)
-        ]
-        while reading:
-            read = []
-            for turn, fence, index, pieces in reading:
-                counts = all(
-                    _may_be_among(rooms[owner], merged[owner], turn, fence)
-                    for owner in {owners[index], None}
-                )
-                piece = next(pieces, None) if counts else None
-                if piece:
-                    read.append((piece, index, pieces))
-            for piece, index, _ in read:
-                merged[owners[index]] += [(turn, fence, index) for turn, fence in piece]
-            for owner, stands in merged.items():
-                stands.sort()
-                del stands[rooms[owner] :]
-            reading = [(*piece[-1], index, pieces) for piece, index, pieces in read]
-        return sorted(chain(*merged.values()))[:limit]
-
-    def _pieces(self, lane: OpenLane, turn: int, size: int) -> Iterator[list[tuple[int, bytes]]]:
-        """(turn, fence) of a lane's jobs in order, from this turn on, and no more than it is their
-        turn to give. Each piece is read to its end: no cursor stays open across the deletes."""
-        fence, left = b"", lane.most
-        while left is None or left > 0:
-            size = size if left is None else min(size, left)
-            rows = self._transaction.execute(
-                sql("turns"),
-                (
-                    lane.number,
-                    turn,
-                    fence,
-                    self._worker,
-                    size,
-                    self._transaction.now,
-                    self._incarnation_hex,
-                    self._project,
-                    lane.key,
-                ),
-            ).fetchall()
-            left = None if left is None else left - len(rows)
-            if rows:
-                yield rows
-            if len(rows) < size:
-                return
-            turn, fence = rows[-1]
 
     def _take(self, shares: Iterable[tuple[OpenLane, int, int]]) -> list[Taken]:
         """Move so many jobs of each lane, from this turn on, from ready to running. Per job: 1.4 µs
@@ -342,8 +329,3 @@ class WorkerClaim:
             settings.heartbeat_timeout_seconds,
             gate,
         )
-
-
-def _may_be_among(most: int, stands: list[Stand], turn: int, fence: bytes) -> bool:
-    """Whether something behind this turn and fence may be among the first `most`."""
-    return len(stands) < most or (most > 0 and (turn, fence) < stands[most - 1][:2])

@@ -11,13 +11,22 @@ from taskforge.domain.explanation import MOST_AHEAD, Explanation, Judged, PlaceI
 from taskforge.domain.fairness import NO_KEY, Share
 from taskforge.domain.ids import last_fence_of
 from taskforge.domain.limiter import BucketState
+from taskforge.storage.aging_lanes import Moment
 from taskforge.storage.catalog import Lane
 from taskforge.storage.circuits import NO_CIRCUITS
-from taskforge.storage.explaining import MOST_LANES, lanes_before, verdicts
+from taskforge.storage.explaining import (
+    MOST_LANES,
+    Ahead,
+    Stand,
+    are_paced,
+    lanes_before,
+    verdicts,
+)
 from taskforge.storage.sqlite import codec
 from taskforge.storage.sqlite.catalog_cache import sql
 from taskforge.storage.sqlite.codec import SECOND
 from taskforge.storage.sqlite.gates import count_running, state_of
+from taskforge.storage.sqlite.loads import is_loaded
 from taskforge.storage.sqlite.reads import get
 from taskforge.storage.sqlite.snapshot import ReadSnapshot
 from taskforge.storage.sqlite.workers import list_workers
@@ -73,21 +82,28 @@ def _standing(
     queues = {lane.queue} | {other.queue for other in occupied}
     cards = {queue: cache.card(catalog, queue) for queue in queues}
     circuits = catalog.circuits or NO_CIRCUITS
-    before = lanes_before(lane, occupied, cards, given, known.skipped, circuits)
+    numbers = dict.fromkeys(number for number, *_ in look)
+    loaded = are_paced(cards.values()) and is_loaded(snapshot, lane.project, numbers)
+    stand = Stand(lane, turn, settings.urgency(lane.priority), Moment(now, loaded))
+    before = lanes_before(stand, occupied, cards, given, known.skipped, circuits)
 
-    def count(better: list[int], beside: list[int], of_key: int | None = None) -> int:
-        lists = codec.json(better), codec.json(beside)
+    def count(lanes: Ahead, of_key: int | None = None) -> int:
+        lists = codec.json(lanes.better), codec.json(lanes.beside)
         arguments = (*lists, turn, fence, now, MOST_AHEAD, lane.project)
         if of_key is not None:
             arguments = (*arguments, of_key)  # type: ignore[assignment]
         name = "ahead" if of_key is None else "ahead_of_key"
-        return int(snapshot.execute(sql(name), arguments).fetchone()[0])
+        counted = int(snapshot.execute(sql(name), arguments).fetchone()[0])
+        if lanes.part:
+            parts = (codec.json(lanes.part), now, MOST_AHEAD, lane.project)
+            counted += int(snapshot.execute(sql("ahead_in_part"), parts).fetchone()[0])
+        return counted
 
-    share = None
+    share, beside = None, set(before.here.beside)
     by_key = settings.fairness is not None or key != NO_KEY or settings.is_balanced
     if by_key and not settings.is_balanced:
-        keys = {NO_KEY for number, turn, _ in look if turn is not None and number in before.beside}
-        for number in before.beside:
+        keys = {NO_KEY for number, turn, _ in look if turn is not None and number in beside}
+        for number in beside:
             held = snapshot.execute(sql("occupied_keys"), (lane.project, number, 0, MOST_LANES))
             keys.update(one for one, _ in held)
         share = Share.among(settings.fairness, key, keys)
@@ -95,7 +111,7 @@ def _standing(
     if settings.limits_keys:
         counts = snapshot.execute(sql("count_keys"), (lane.queue,)).fetchall()
         of_key = next(((running, waits) for one, running, waits in counts if one == key), of_key)
-    ahead = count(before.better, before.beside, key if by_key else None)
+    ahead = count(before.here, key if by_key else None)
     if settings.fairness is not None and settings.fairness.bucket is not None and key != NO_KEY:
         states = snapshot.execute(sql("key_gates"), (lane.queue, codec.json([key]))).fetchall()
         state = BucketState(*states[0][1:]) if states else None
@@ -109,7 +125,7 @@ def _standing(
         known,
         ready_seconds=max(0.0, (now - turn) / SECOND),
         ahead=ahead,
-        elsewhere=count(before.better_elsewhere, before.beside_elsewhere),
+        elsewhere=count(before.elsewhere),
         running=count_running(snapshot.execute, lane.queue) if settings.is_gated else 0,
         rate=rate,
         until=codec.maybe_moment(until),
@@ -118,4 +134,6 @@ def _standing(
         key_waiting=of_key[1],
         key_rate=key_rate,
         placed=key if settings.is_balanced else None,
+        steps=stand.steps,
+        opens_at=codec.maybe_moment(stand.opens_at),
     )
