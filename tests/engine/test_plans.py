@@ -16,6 +16,7 @@ from taskforge.domain.execution import Beat
 from taskforge.domain.job import NewJob, new_job
 from taskforge.domain.log import Level, NewLine
 from taskforge.domain.outcome import Finish, ToRetry, ToSucceeded
+from taskforge.domain.queue import QueueSettings, UpdateQueue
 from taskforge.domain.worker import Registered
 from taskforge.ports.engine import Engine
 from taskforge.storage.sqlite.numbered import CONNECTION
@@ -25,6 +26,7 @@ from tests.support.stores import PostgresStore, SqliteStore, Store
 from tests.support.world import ERROR, Clock, World
 
 BACKLOG = 200_000
+FORMS = ("one lane", "many lanes", "jobs that rise")
 
 
 async def stand_about(store: Store, clock: Clock) -> World:
@@ -82,14 +84,16 @@ async def postgres(postgres_url: str) -> AsyncIterator[PostgresStore]:
     await store.close()
 
 
-async def check_postgres(
-    store: PostgresStore, world: World, worker: Registered, *, many_lanes: bool
-) -> None:
+async def check_postgres(store: PostgresStore, world: World, worker: Registered, form: str) -> None:
     rounds, batch = 20, 20
     before = await touched(store)
     engine = await store.open(world.clock)
-    if many_lanes:
-        engine._claims._one = engine._claims._many
+    if form == "many lanes":
+        statements = engine._claims._statements
+        statements._one = statements._many
+    [queue] = await engine.queues([1])
+    settings = QueueSettings(age_boost=7.0 if form == "jobs that rise" else None)
+    await engine.change_queue(1, UpdateQueue(queue=queue.id, settings=settings))
     median = await be_busy(world, engine, worker, rounds, batch)
     await engine.close()
     used = await touched(store)
@@ -113,18 +117,18 @@ async def test_postgres_touches_only_the_rows_it_needs(
     world = await stand_about(postgres, Clock())
     worker = await world.worker(types=("work",))
     await world.engine.close()
-    for many_lanes in (False, True):
-        await check_postgres(postgres, world, worker, many_lanes=many_lanes)
+    for form in FORMS:
+        await check_postgres(postgres, world, worker, form)
     # The broken twins: claims that cannot use the lane's index must be found out.
     blind = [("ready.lane = l.number", "ready.lane + 0 = l.number")]
     break_statements(
         monkeypatch,
         "taskforge.storage.postgres.connections",
-        {"claim_one": blind, "claim_many": blind},
+        {"claim_one": blind, "claim_many": blind, "claim_aging": blind},
     )
-    for many_lanes in (False, True):
+    for form in FORMS:
         with pytest.raises(AssertionError, match=r"ready was|of ready were read"):
-            await check_postgres(postgres, world, worker, many_lanes=many_lanes)
+            await check_postgres(postgres, world, worker, form)
 
 
 HOT = [
@@ -171,6 +175,8 @@ COLD = [
     "waiting_late",
     "remove_jobs",
     "remove_executions",
+    "load",
+    "ahead_in_part",
 ]
 
 

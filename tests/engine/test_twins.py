@@ -35,6 +35,7 @@ from tests.engine import (
     test_reading,
     test_state_machine,
     test_upkeep,
+    test_urgency,
 )
 from tests.engine_postgres import test_durability, test_meanwhile
 from tests.support.broken import MODULES, Edits, break_statements, misfits
@@ -123,6 +124,28 @@ async def keys_run_in_order(world: World) -> None:
 
 async def turns_are_remembered(world: World) -> None:
     await test_fairness.test_priorities_go_before_turns_and_each_key_by_age(world)
+
+
+async def jobs_rise(world: World) -> None:
+    await test_urgency.test_of_one_lane_some_go_as_of_a_better_tier_than_the_rest(world)
+
+
+async def jobs_wait_their_pace(world: World) -> None:
+    await test_urgency.test_jobs_wait_by_their_priority_while_more_are_ready_than_slots_are_free(
+        world
+    )
+
+
+async def what_is_held_stays(world: World) -> None:
+    await test_urgency.test_what_was_held_back_is_not_forgotten(world)
+
+
+async def what_runs_takes_slots(world: World) -> None:
+    await test_urgency.test_they_start_at_once_when_the_project_is_not_loaded_or_no_longer(world)
+
+
+async def explanations_put_in_line(world: World) -> None:
+    await test_urgency.test_claims_go_in_the_order_that_explanations_tell(world, 3)
 
 
 async def skip_is_kept(world: World) -> None:
@@ -226,6 +249,18 @@ def of_claims(*edits: tuple[str, str]) -> Edits:
 
 
 POSTGRES: dict[str, tuple[Edits, Check]] = {
+    "all jobs of a lane go as its first": (
+        {"claim_aging": [("(select now from moment) - r.turn", "0 * r.turn")]},
+        jobs_rise,
+    ),
+    "pacing looks at the first job of a lane alone": (
+        {"claim_aging": [("ready.turn <= coalesce(l.held, 9223372036854775807)", "true")]},
+        what_is_held_stays,
+    ),
+    "what runs leaves its slots free": (
+        {"load": [("- r.running", "")]},
+        what_runs_takes_slots,
+    ),
     "what runs of a key is not counted": (
         {"count_keys": [("1 as running", "0 as running")]},
         keys_are_limited,
@@ -348,6 +383,10 @@ OF_CLAIMS = {
     "take_from": "",
 }
 SQLITE: dict[str, tuple[Edits, Check]] = {
+    "what runs leaves its slots free": (
+        {"load": [("- w.running", "")]},
+        what_runs_takes_slots,
+    ),
     "what runs of a key is not counted": (
         {"count_keys": [("1 as running", "0 as running")]},
         keys_are_limited,
@@ -599,6 +638,29 @@ async def test_postgres_that_keeps_every_queue_for_the_same_time_is_caught(
     monkeypatch.setattr(partitions, "drop_old", after_thirty_days)
     with pytest.raises(AssertionError):
         await history_kept_longer(await open_world(PostgresStore(postgres_url), hospital))
+
+
+async def test_an_engine_whose_pacing_forgets_eight_and_nine_is_caught(
+    monkeypatch: pytest.MonkeyPatch, hospital: list[Store], tmp_path: Path
+) -> None:
+    from taskforge.domain import urgency
+
+    monkeypatch.setattr(urgency, "should_execute_immediately", lambda _: False)
+    with pytest.raises(AssertionError):
+        await jobs_wait_their_pace(await open_world(SqliteStore(tmp_path), hospital))
+
+
+async def test_an_engine_that_explains_without_what_waiting_does_is_caught(
+    monkeypatch: pytest.MonkeyPatch, hospital: list[Store], tmp_path: Path
+) -> None:
+    from taskforge.storage import explaining
+
+    right = explaining._last_before
+    monkeypatch.setattr(
+        explaining, "_last_before", lambda _, behind, stand: right(None, behind, stand)
+    )
+    with pytest.raises(AssertionError):
+        await explanations_put_in_line(await open_world(SqliteStore(tmp_path), hospital))
 
 
 async def test_postgres_that_deletes_queues_under_claims_is_caught(

@@ -273,9 +273,8 @@ async def test_a_worker_that_waits_is_woken_when_the_pace_is_over(
         forget()
 
 
-async def test_what_was_held_back_is_not_forgotten(world: World, other: Engine) -> None:
-    """A claim that takes the older jobs of a lane leaves the younger ones in memory, and what came
-    from another process, too."""
+async def test_what_was_held_back_is_not_forgotten(world: World) -> None:
+    """A claim that takes the older jobs of a lane leaves the younger ones, and remembers them."""
     await world.queue("q", priority_pacing={})
     worker = await world.online_worker(max_concurrent_jobs=4)
     old = await world.enqueue_many(3, "q")

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from taskforge.storage.catalog import Card, Lane
 from taskforge.storage.circuits import ProjectCircuits
 
-MANY_SLOTS = MANY_LANES = 1_000
+MANY_SLOTS = MANY_LANES = 250
 MOST_LANES = 5_000  # whose jobs are counted
 REMEMBERED_SECONDS = 1.0
 # A worker that waits looks again so soon, because nobody is told that a project is no longer
