@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 import yaml
 
 from taskforge.domain.query import QueueStats
 from taskforge.operations.scaling_signal import FRESH_SECONDS, ScalingSignals
+from taskforge.storage.records.scaling import Look
 from tests.api.conftest import Api
 
 KEDA = Path(__file__).parents[2] / "docs/scaling/keda.yml"
@@ -29,10 +31,27 @@ async def test_the_length_of_a_queue_is_what_needs_workers(root: httpx.AsyncClie
         "pending": 2,
         "processing": 0,
         "length": 2,
+        "desired_workers": None,
     }
     await root.post("/api/v1/queues/signalled/pause")
     assert (await root.get(path)).json()["length"] == 0
     assert (await root.get("/api/v1/queues/none-such/scaling-signal")).status_code == 404
+
+
+async def test_what_the_leader_wants_by_the_policy_is_told(
+    api: Api, root: httpx.AsyncClient
+) -> None:
+    queue = await made(api, "wanted")
+    path = "/api/v1/queues/wanted"
+    await root.put(f"{path}/scaling", json={"max_workers": 3})
+    records = api.platform.records.scaling
+    policy = await records.find(queue.id)
+    assert policy is not None
+    assert (await root.get(f"{path}/scaling-signal")).json()["desired_workers"] is None
+    now = await api.engine.now()
+    state = msgspec.structs.replace(policy.state, desired=2, looked_at=now)
+    await records.save(Look(scaling=policy, state=state, term=0, at=now))
+    assert (await root.get(f"{path}/scaling-signal")).json()["desired_workers"] == 2
 
 
 async def test_many_who_ask_look_once(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,7 +65,7 @@ async def test_many_who_ask_look_once(api: Api, monkeypatch: pytest.MonkeyPatch)
         return await read(projects, **named)
 
     monkeypatch.setattr(engine, "stats", stats)
-    signals = ScalingSignals(engine, lambda: now)
+    signals = ScalingSignals(engine, api.platform.records.scaling, lambda: now)
     queues = [await made(api, f"many-{number}") for number in range(20)]
     await asyncio.gather(*(signals.read(queue) for queue in queues * 10))
     assert looks == 1

@@ -66,7 +66,7 @@ class Platform:
         self.desk = WorkerDesk(
             engine, self.tenants, workers, ceilings, waiting, settings.lease_seconds
         )
-        self.signals = ScalingSignals(engine)
+        self.signals = ScalingSignals(engine, self.records.scaling)
         self.scaling = StoreScaling(engine, settings.providers)
         self.feed = Feed(engine, self.forget_projects)
         self.audit_heads = AuditHeads(self.records.audit_seals, settings)

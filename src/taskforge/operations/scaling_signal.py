@@ -1,4 +1,5 @@
-"""What autoscalers elsewhere ask of a queue again and again: how many jobs need workers."""
+"""What autoscalers elsewhere ask of a queue again and again: how many jobs need workers, and how
+many workers its policy wants."""
 
 import asyncio
 import time
@@ -10,6 +11,7 @@ from taskforge.domain.errors import NotFound
 from taskforge.domain.query import QueueStats
 from taskforge.domain.queue import Queue
 from taskforge.ports.engine import Engine
+from taskforge.storage.records.scaling import ScalingRecords
 
 FRESH_SECONDS = 1.0
 _REMEMBERED = 1_000  # projects
@@ -22,6 +24,8 @@ class ScalingSignal(msgspec.Struct, frozen=True, kw_only=True):
     processing: int
     length: int
     """What needs workers: pending, unless the queue is paused, and processing"""
+    desired_workers: int | None
+    """By its scaling policy; null: it has none, or nobody looked at it yet"""
 
 
 class _Look:
@@ -35,8 +39,14 @@ class ScalingSignals:
     """One look at a project answers for all of its queues: each may have an autoscaler that asks
     every few seconds, and they may be a thousand."""
 
-    def __init__(self, engine: Engine, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        policies: ScalingRecords,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._engine = engine
+        self._policies = policies
         self._clock = clock
         self._looks: dict[int, _Look] = {}
 
@@ -54,10 +64,13 @@ class ScalingSignals:
         stats = look.stats.get(queue.id)
         if stats is None:
             raise NotFound("queue", queue.name)
+        policy = await self._policies.find(queue.id)
+        is_known = policy is not None and policy.state.looked_at is not None
         return ScalingSignal(
             queue=queue.name,
             is_active=queue.is_active,
             pending=stats.pending,
             processing=stats.processing,
             length=(stats.pending if queue.is_active else 0) + stats.processing,
+            desired_workers=policy.state.desired if policy is not None and is_known else None,
         )

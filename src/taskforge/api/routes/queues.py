@@ -238,8 +238,8 @@ async def get_queue_forecast(caller: NamedDependency[Caller], queue: QueueName) 
     responses=responses(404),
 )
 async def get_scaling_signal(caller: NamedDependency[Caller], queue: QueueName) -> ScalingSignal:
-    """How many jobs need workers, for an autoscaler that asks every few seconds, such as KEDA's
-    metrics-api scaler. It is up to a second old."""
+    """How many jobs need workers, and how many workers the queue's policy wants: for an autoscaler
+    that asks every few seconds, such as KEDA's metrics-api scaler. It is up to a second old."""
     return await caller.platform.signals.read(await caller.queue(queue))
 
 
