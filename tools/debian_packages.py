@@ -13,6 +13,7 @@ PACKAGES = {
     "ip": "iproute2",
     "nginx": "nginx-light",
     "openssl": "openssl",
+    "prometheus": "prometheus",
     "strace": "strace",
 }
 

@@ -12,8 +12,8 @@ from taskforge.domain.errors import Invalid, StoreUnsuitable
 from taskforge.domain.node import ClusterState
 from taskforge.domain.urls import check_sqlite_url
 from taskforge.operations.bulk import StoreBulkChanges
-from taskforge.operations.metrics import StoreMetrics
 from taskforge.operations.scaling import StoreScaling
+from taskforge.operations.store_metrics import StoreMetrics
 from taskforge.operations.work.completion import StoreSource
 from taskforge.ports.alerts import AlertRules
 from taskforge.ports.bulk import BulkChanges

@@ -83,6 +83,7 @@ HARMLESS = {
     "topic",
     "trace",
     "types",
+    "values",
     "version",
     "weights",
     "where",

@@ -91,3 +91,57 @@ async def test_a_question_that_makes_no_sense_is_answered_by_its_field(
         assert answer.status_code == 422
         assert field in answer.text
     assert (await root.get("/api/v1/metrics/queues", params={"limit": "900"})).status_code == 422
+
+
+async def test_what_handlers_count_is_stored_queried_and_scraped(
+    root: httpx.AsyncClient, api: Api
+) -> None:
+    worker = api.client(await api.key(1, [], project="default", kind="worker"))
+    told = await worker.post("/api/v1/worker/register", json={"name": "w"})
+    incarnation = told.json()["incarnation"]
+    await worker.post("/api/v1/worker/heartbeat", json={"incarnation": incarnation})
+
+    def said(name: str, last: float, job_type: str = "send", **values: float) -> dict[str, Any]:
+        one = {"count": 2, "total": last + 1, "least": 1, "most": last, "last": last, **values}
+        return {"job_type": job_type, "name": name, **one}
+
+    async def count(*values: dict[str, Any]) -> httpx.Response:
+        body = {"incarnation": incarnation, "values": values}
+        return await worker.post("/api/v1/worker/metrics", json=body)
+
+    assert (await count(said("rows", 5), said("rows", 7, seconds_ago=30))).status_code == 204
+    assert (await count(said("rows", -3, least=-3), said("a", 1, "other"))).status_code == 204
+    for wrong in ({"name": ""}, {"count": 0}, {"total": 1e30}, {"seconds_ago": -1}):
+        assert (await count({**said("rows", 1), **wrong})).status_code == 422
+    names = [f"name {number:02}" for number in range(60)]
+    assert (await count(*(said(name, 1, "many") for name in names))).status_code == 204
+    while await api.platform.engine.fold(100):
+        pass
+
+    answer = await root.get("/api/v1/metrics/custom", params={"job_type": "send"})
+    [rows] = answer.json()["items"]
+    assert rows["totals"] == {
+        "count": 6,
+        "sum": 12.0,
+        "min": -3.0,
+        "max": 7.0,
+        "avg": 2.0,
+        "last": -3.0,
+    }
+    assert rows["series"] == []
+    query = {"job_type": "send", "step_seconds": 60}
+    [rows] = (await root.get("/api/v1/metrics/custom", params=query)).json()["items"]
+    assert sum(point["figures"]["count"] for point in rows["series"]) == 6
+    everything = (await root.get("/api/v1/metrics/custom")).json()["items"]
+    many = [one["name"] for one in everything if one["job_type"] == "many"]
+    assert many == [*names[:50], "others"]
+    assert [one["name"] for one in everything if one["job_type"] == "other"] == ["a"]
+    behind = await root.get("/api/v1/metrics/custom", params={"after": "many", "limit": 1})
+    assert [one["job_type"] for one in behind.json()["items"]] == ["other"]
+    refused = await root.get("/api/v1/metrics/custom", params={"step_seconds": 60})
+    assert refused.status_code == 422
+    assert "step_seconds" in refused.text
+    lines = (await root.get("/metrics")).text.splitlines()
+    of = '{project="default",job_type="send",name="rows"}'
+    assert f"taskforge_recent_custom_sum{of} 12" in lines
+    assert f"taskforge_recent_custom_count{of} 6" in lines

@@ -12,10 +12,12 @@ import msgspec
 import pytest
 
 from taskforge import Context, Invalid, current_context
+from taskforge.domain.custom_metrics import CustomFigures
 from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.execution import Beat, Execution, ExecutionStatus
 from taskforge.domain.log import Level, Line, NewLine
 from taskforge.domain.tenancy import FIRST_PROJECT
+from taskforge.ports.engine import is_store
 from taskforge.worker.reporter import MOST_AT_ONCE, Reporter
 from tests.support.crew import Crew, until
 from tests.worker.handlers import add_to
@@ -270,7 +272,16 @@ async def test_metrics_add_up(crew: Crew) -> None:
     worker = await crew.start()
     for handle in await counts.enqueue_many([(), ()]):
         await handle.result(10)
-    assert worker.reporter.metrics["counts", "rows"] == 8
+    await worker.reporter.flush_counts()
+
+    engine = await crew.forge.engine()
+    async with asyncio.timeout(20):
+        while not (items := (await crew.forge.metrics.customs("counts", step=60)).items):
+            await (engine.fold(100) if is_store(engine) else asyncio.sleep(0.1))
+    [rows] = items
+    assert (rows.job_type, rows.name) == ("counts", "rows")
+    assert rows.totals == CustomFigures(count=4, sum=8.0, min=1.0, max=3.0, avg=2.0, last=1.0)
+    assert sum(point.figures.sum for point in rows.series) == 8
 
 
 async def test_heartbeats_keep_a_job_that_must_send_them(crew: Crew) -> None:
@@ -370,6 +381,8 @@ async def test_a_process_speaks_through_its_pipe(crew: Crew) -> None:
     from taskforge.sdk.jobs import JobFunction
 
     double: JobFunction[..., dict[str, int], ..., Any] = JobFunction(crew.forge, handler)
+    counted: list[tuple[str, str, float]] = []
+    worker.reporter.on_count = lambda *one: counted.append(one)
     handle = await double.enqueue(21, note="!")
     answer = await handle.result(20)
     assert answer.doubled == 42  # type: ignore[attr-defined]
@@ -378,7 +391,7 @@ async def test_a_process_speaks_through_its_pipe(crew: Crew) -> None:
         (Level.INFO, "doubling 21!"),
         (Level.WARN, "from the child"),
     ]
-    assert worker.reporter.metrics["double", "doubled"] == 2
+    assert counted == [("double", "doubled", 2)]
     again = await (await double.enqueue(1)).result(20)
     assert again.pid == answer.pid  # type: ignore[attr-defined] # the process is used again
 

@@ -7,6 +7,7 @@ import msgspec
 
 from taskforge.client.requests import get, reader
 from taskforge.client.transport import Transport
+from taskforge.domain.custom_metrics import CustomMetrics
 from taskforge.domain.metrics import Metrics, NamedMetrics, Period, Subject
 
 
@@ -20,7 +21,7 @@ class _List(msgspec.Struct):
     items: list[_Named]
 
 
-_metrics, _list = reader(Metrics), reader(_List)
+_metrics, _list, _customs = reader(Metrics), reader(_List), reader(CustomMetrics)
 
 
 class RemoteMetrics:
@@ -38,6 +39,14 @@ class RemoteMetrics:
 
     async def by_job_type(self, period: Period, after: str, limit: int) -> list[NamedMetrics]:
         return await self._listed("job-types", period, after=after, limit=limit)
+
+    async def customs(
+        self, period: Period, job_type: str | None, after: str, limit: int
+    ) -> CustomMetrics:
+        about = {"job_type": job_type, "after": after, "limit": limit}
+        return await self._transport.send(
+            get("/metrics/custom", _customs, **_query(period), **about)
+        )
 
     async def by_worker(self, period: Period, limit: int) -> list[NamedMetrics]:
         return await self._listed("workers", period, limit=limit)

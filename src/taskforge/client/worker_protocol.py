@@ -10,6 +10,7 @@ import msgspec
 from taskforge.client.jobs import slices
 from taskforge.client.requests import ANSWER_SECONDS, Request, nothing, reader
 from taskforge.domain import worker_protocol
+from taskforge.domain.custom_value import CustomSum
 from taskforge.domain.execution import Beat
 from taskforge.domain.job import Claimed
 from taskforge.domain.log import NewLine
@@ -105,6 +106,11 @@ def logs(incarnation: UUID, lines: Sequence[NewLine]) -> Iterator[Request[list[U
         incarnation,
         [msgspec.json.encode(worker_protocol.wire_line(one)) for one in lines],
     )
+
+
+def count(incarnation: UUID, sums: Sequence[CustomSum]) -> Request[None]:
+    body = worker_protocol.CountBody(incarnation=incarnation, values=tuple(sums))
+    return _call("metrics", body, nothing)
 
 
 def deregister(incarnation: UUID, *, died: bool = False) -> Request[None]:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import msgspec
 
+from taskforge.domain.custom_value import CustomValue, CustomValues, merge_values
 from taskforge.domain.execution import ExecutionStatus
 from taskforge.domain.histogram import (
     Buckets,
@@ -91,7 +92,7 @@ class Gauge(enum.IntEnum):
 
 class Delta(NamedTuple):
     """Executions that ended alike and were written together. Without a status: jobs that arrived,
-    or what a look saw."""
+    what a look saw, or what handlers counted."""
 
     scope: Scope  # with queue, job type and worker, as far as they are known
     minute: int  # since 1970
@@ -100,6 +101,7 @@ class Delta(NamedTuple):
     durations: Sequence[float] = ()  # milliseconds, of each
     waits: Sequence[float] = ()
     gauges: dict[int, float] = {}  # noqa: RUF012 - never changed
+    customs: CustomValues = {}  # noqa: RUF012 - never changed
 
 
 class Spread:
@@ -203,13 +205,14 @@ _POSITION = {status: position for position, status in enumerate(_COUNTED, start=
 class Cell:
     """One scope in one minute, hour or day."""
 
-    __slots__ = ("counts", "durations", "gauges", "waits")
+    __slots__ = ("counts", "customs", "durations", "gauges", "waits")
 
     def __init__(self) -> None:
         self.counts = [0] * (len(_COUNTED) + 1)  # arrived, then executions by how they ended
         self.durations = Spread()  # of executions that succeeded
         self.waits = Spread()  # of all executions
         self.gauges: dict[int, tuple[int, float, float]] = {}  # looks, their sum, the highest
+        self.customs: CustomValues = {}  # of a job type: what its handlers counted, by name
 
     @property
     def arrived(self) -> int:
@@ -228,6 +231,8 @@ class Cell:
             self.waits.add(delta.waits)
         for gauge, value in delta.gauges.items():
             self._look(gauge, 1, value, value)
+        if delta.customs:
+            merge_values(self.customs, delta.customs)
 
     def merge(self, other: "Cell") -> None:
         self.counts = [mine + its for mine, its in zip(self.counts, other.counts, strict=True)]
@@ -235,6 +240,8 @@ class Cell:
         self.waits.merge(other.waits)
         for gauge, (looks, total, most) in other.gauges.items():
             self._look(gauge, looks, total, most)
+        if other.customs:
+            merge_values(self.customs, other.customs)
 
     def _look(self, gauge: int, looks: int, total: float, most: float) -> None:
         before = self.gauges.get(gauge, (0, 0.0, 0.0))
@@ -242,8 +249,10 @@ class Cell:
 
     def encode(self) -> bytes:
         plain: list[object] = [self.counts, self.durations.to_plain(), self.waits.to_plain()]
-        if self.gauges:
+        if self.gauges or self.customs:
             plain.append({gauge: list(seen) for gauge, seen in self.gauges.items()})
+        if self.customs:
+            plain.append(self.customs)
         return msgspec.msgpack.encode(plain)
 
 
@@ -251,20 +260,34 @@ _decode = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 _decode_counts = msgspec.msgpack.Decoder(list[int]).decode
 _decode_spread = msgspec.msgpack.Decoder(tuple[int, int, int, Packed] | None).decode
 _decode_gauges = msgspec.msgpack.Decoder(dict[int, tuple[int, float, float]]).decode
+_decode_customs = msgspec.msgpack.Decoder(CustomValues).decode
+_decode_seen = msgspec.json.Decoder(dict[str, float | CustomValue]).decode
 
 
-decode_gauges = msgspec.json.Decoder(dict[int, float]).decode
-"""Of a delta."""
+def decode_seen(text: str | None) -> tuple[dict[int, float], CustomValues]:
+    """Of a delta: what a look saw by gauges, or what handlers counted by names."""
+    if text is None:
+        return {}, {}
+    gauges: dict[int, float] = {}
+    customs: CustomValues = {}
+    for name, value in _decode_seen(text).items():
+        if isinstance(value, tuple):
+            customs[name] = value
+        else:
+            gauges[int(name)] = value
+    return gauges, customs
 
 
 def decode_cell(data: bytes) -> Cell:
     cell = Cell()
-    counts, durations, waits, *gauges = _decode(data)
+    counts, durations, waits, *more = _decode(data)
     cell.counts = _decode_counts(counts)
     cell.durations = Spread.from_plain(_decode_spread(durations))
     cell.waits = Spread.from_plain(_decode_spread(waits))
-    if gauges:
-        cell.gauges = _decode_gauges(gauges[0])
+    if more:
+        cell.gauges = _decode_gauges(more[0])
+    if len(more) > 1:
+        cell.customs = _decode_customs(more[1])
     return cell
 
 
@@ -284,6 +307,8 @@ def sum_deltas(deltas: Iterable[Delta]) -> dict[tuple[Scope, int], Cell]:
             if cell is None:
                 cell = cells[wider, minute] = Cell()
             cell.merge(part)
+            if part.customs and not wider.job_type:
+                cell.customs = {}  # names mean the same within a job type only
     return cells
 
 

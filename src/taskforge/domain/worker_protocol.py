@@ -9,6 +9,7 @@ from uuid import UUID
 import msgspec
 
 from taskforge.domain import rules
+from taskforge.domain.custom_value import CustomSum
 from taskforge.domain.errors import Invalid
 from taskforge.domain.execution import Beat
 from taskforge.domain.ids import job_of
@@ -161,6 +162,11 @@ class WireLine(Body, frozen=True, kw_only=True):
 class LinesBody(Body, frozen=True, kw_only=True):
     incarnation: UUID
     lines: tuple[WireLine, ...]
+
+
+class CountBody(Body, frozen=True, kw_only=True):
+    incarnation: UUID
+    values: tuple[CustomSum, ...]
 
 
 class LostAnswer(Answer, frozen=True, kw_only=True):

@@ -35,7 +35,7 @@ async def read_metrics(
     coverage = cover(period, now, is_pair=is_pair)
     rollups = RollupRecords(engine)
     scopes = [scope for project in projects for scope in await _scopes(rollups, project, subject)]
-    cells = await _read(rollups, scopes, coverage)
+    cells = await read_cells(rollups, scopes, coverage)
     return measure(coverage, [pair for pairs in cells.values() for pair in pairs], now)
 
 
@@ -112,11 +112,13 @@ async def _each(
                 f"makes {points:,} points for each of {len(scopes)}",
                 f"ask for fewer points or a lower limit: {MOST_POINTS_OF_ALL:,} are the most",
             )
-    cells = await _read(rollups, scopes, coverage)
+    cells = await read_cells(rollups, scopes, coverage)
     return [(scope, measure(coverage, cells.get(scope.number, []), now)) for scope in scopes]
 
 
-async def _read(rollups: RollupRecords, scopes: Sequence[FoundScope], coverage: Coverage) -> Cells:
+async def read_cells(
+    rollups: RollupRecords, scopes: Sequence[FoundScope], coverage: Coverage
+) -> Cells:
     numbers = [scope.number for scope in scopes]
     found: dict[int, list[tuple[int, Cell]]] = {}
     if not numbers:
@@ -125,24 +127,3 @@ async def _read(rollups: RollupRecords, scopes: Sequence[FoundScope], coverage: 
         for scope, start, cell in await rollups.cells(numbers, step, since, until):
             found.setdefault(scope, []).append((start, cell))
     return found
-
-
-class StoreMetrics:
-    """Implements the port `MetricsSource` on a store."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    async def metrics(self, subject: Subject, period: Period) -> Metrics:
-        return await read_metrics(self._engine, [self._engine.home], subject, period)
-
-    async def by_queue(self, period: Period, after: str, limit: int) -> list[NamedMetrics]:
-        home = self._engine.home
-        return await read_by_queue(self._engine, home, period, after=after, limit=limit)
-
-    async def by_job_type(self, period: Period, after: str, limit: int) -> list[NamedMetrics]:
-        home = self._engine.home
-        return await read_by_job_type(self._engine, home, period, after=after, limit=limit)
-
-    async def by_worker(self, period: Period, limit: int) -> list[NamedMetrics]:
-        return await read_by_worker(self._engine, self._engine.home, period, limit=limit)

@@ -4,8 +4,10 @@ bounded, however many queues and workers there are."""
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from taskforge.domain.custom_metrics import CustomMetric
 from taskforge.domain.metrics import NamedMetrics, Period
 from taskforge.domain.query import QueueStats
+from taskforge.operations.custom_metrics import read_customs
 from taskforge.operations.metrics import read_by_queue_named
 from taskforge.ports.engine import Engine
 from taskforge.telemetry.exposition import MetricFamily
@@ -13,6 +15,8 @@ from taskforge.version import __version__
 
 MOST_QUEUES = 200
 MOST_PROJECTS = 100
+MOST_CUSTOMS = 200
+MOST_TYPES = 50  # of a project, of which is told what their handlers counted
 RECENT_SECONDS = 300.0
 _PLACES = ("pending", "scheduled", "processing")
 _ENDINGS = ("succeeded", "failed_for_good", "retry_scheduled", "dead_letter", "cancelled")
@@ -40,6 +44,7 @@ async def gather_metrics(
     queues.sort(key=lambda one: (-(one[2].pending + one[2].processing), one[0], one[2].queue))
     shown, left_out = queues[:MOST_QUEUES], len(queues) - MOST_QUEUES
     recent = await _recent(engine, shown)
+    customs = await _customs(engine, told)
     return [
         MetricFamily("taskforge_info", "gauge", "The server.", [({"version": __version__}, 1)]),
         MetricFamily(
@@ -74,6 +79,7 @@ async def gather_metrics(
             ended,
         ),
         *_recently(recent),
+        *_custom_families(customs[:MOST_CUSTOMS], projects),
         MetricFamily(
             "taskforge_workers",
             "gauge",
@@ -93,10 +99,11 @@ async def gather_metrics(
             "taskforge_left_out",
             "gauge",
             "What is not told of because there is too much of it: the queues with the fewest jobs, "
-            "the newest projects.",
+            "the newest projects, names that handlers count under.",
             [
                 ({"what": "queues"}, max(0, left_out)),
                 ({"what": "projects"}, max(0, len(projects) - len(told))),
+                ({"what": "custom"}, max(0, len(customs) - MOST_CUSTOMS)),
             ],
         ),
     ]
@@ -112,6 +119,39 @@ async def _recent(
         ids = [stats.queue_id for _, of, stats in shown if of == number]
         found += [(name, one) for one in await read_by_queue_named(engine, number, ids, period)]
     return found
+
+
+async def _customs(engine: Engine, projects: Sequence[int]) -> list[CustomMetric]:
+    """What handlers counted lately, of the first job types of each project."""
+    found: list[CustomMetric] = []
+    for number in projects:
+        if len(found) > MOST_CUSTOMS:
+            break
+        period = Period(last_seconds=RECENT_SECONDS)
+        found += (await read_customs(engine, number, period, limit=MOST_TYPES)).items
+    return found
+
+
+def _custom_families(
+    customs: Sequence[CustomMetric], projects: Mapping[int, str]
+) -> list[MetricFamily]:
+    labels = [
+        {"project": projects[one.project], "job_type": one.job_type, "name": one.name}
+        for one in customs
+    ]
+    return [
+        MetricFamily(
+            f"taskforge_recent_custom_{field}",
+            "gauge",
+            f"{words} of the last five minutes.",
+            [(of, getattr(one.totals, field)) for of, one in zip(labels, customs, strict=True)],
+        )
+        for field, words in (
+            ("count", "How many values handlers said"),
+            ("sum", "The sum of the values that handlers said"),
+            ("max", "The highest value that handlers said"),
+        )
+    ]
 
 
 def _recently(recent: Sequence[tuple[str, NamedMetrics]]) -> list[MetricFamily]:

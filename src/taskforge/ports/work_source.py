@@ -7,6 +7,7 @@ from uuid import UUID
 
 import msgspec
 
+from taskforge.domain.custom_value import CustomSum
 from taskforge.domain.execution import Beat
 from taskforge.domain.job import Claimed
 from taskforge.domain.log import NewLine
@@ -31,6 +32,7 @@ class JobReports(Protocol):
     async def time_out(self, incarnation: UUID, fence: UUID, seconds: float) -> list[UUID]: ...
     async def beat(self, beats: Sequence[Beat]) -> list[UUID]: ...
     async def log(self, lines: Sequence[NewLine]) -> list[UUID]: ...
+    async def count(self, sums: Sequence[CustomSum]) -> None: ...
 
 
 class WorkSource(JobReports, Protocol):

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from taskforge.domain.custom_metrics import CustomMetrics
 from taskforge.domain.forecast import Forecast
 from taskforge.domain.metrics import DEFAULT_SECONDS, Metrics, NamedMetrics, Period
 from taskforge.operations.forecasts import forecast_queue
@@ -70,6 +71,21 @@ class AppMetrics:
         engine = await self._app.engine()
         period = Period(last_seconds=last, step_seconds=step)
         return await metrics_of(engine).by_job_type(period, after, limit)
+
+    async def customs(
+        self,
+        job_type: str | None = None,
+        *,
+        last: float = DEFAULT_SECONDS,
+        step: float | None = None,
+        after: str = "",
+        limit: int = 50,
+    ) -> CustomMetrics:
+        """What handlers counted with `ctx.update_metrics`: of a job type, or of so many in the
+        order of their names behind `after`. A `step` wants a job type."""
+        engine = await self._app.engine()
+        period = Period(last_seconds=last, step_seconds=step)
+        return await metrics_of(engine).customs(period, job_type, after, limit)
 
     async def workers(
         self, *, last: float = DEFAULT_SECONDS, step: float | None = None, limit: int = 50

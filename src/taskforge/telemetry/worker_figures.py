@@ -10,6 +10,12 @@ from taskforge.telemetry.exposition import MetricFamily
 BUCKET_SECONDS = (0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0)
 MOST_TYPES = 50  # of jobs that are told apart; what comes later counts as one
 OTHERS = "others"
+MOST_CUSTOMS = 200  # names that handlers count under, in all types; what comes later counts as one
+_CUSTOMS = (
+    ("values_total", "counter", "How often handlers said a value of their own."),
+    ("sum", "gauge", "The sum of those values."),
+    ("last", "gauge", "The last of those values."),
+)
 Labels = Mapping[str, str]
 
 
@@ -20,6 +26,7 @@ class WorkerFigures:
         self._ended: Counter[tuple[str, str]] = Counter()
         self._buckets: dict[str, list[int]] = {}
         self._seconds: Counter[str] = Counter()
+        self._customs: dict[tuple[str, str], tuple[int, float, float]] = {}
         self.loop_lag_seconds = 0.0
 
     def count(self, job_type: str, outcome: str, seconds: float | None) -> None:
@@ -32,6 +39,14 @@ class WorkerFigures:
         if seconds is not None:
             self._buckets[job_type][bisect_left(BUCKET_SECONDS, seconds)] += 1
             self._seconds[job_type] += seconds  # type: ignore[assignment]
+
+    def count_custom(self, job_type: str, name: str, value: float) -> None:
+        """What a handler counted, from any thread."""
+        key = (job_type, name)
+        if key not in self._customs and len(self._customs) >= MOST_CUSTOMS:
+            key = (OTHERS, OTHERS)
+        count, total, _ = self._customs.get(key, (0, 0.0, 0.0))
+        self._customs[key] = (count + 1, total + value, value)
 
     def families(self, worker: str, slots: int, busy: int, unsent: int) -> list[MetricFamily]:
         """As they stand now. Every series names its worker."""
@@ -63,6 +78,22 @@ class WorkerFigures:
                 [],
                 [part for job_type in self._buckets for part in self._histogram(of, job_type)],
             ),
+            *self._custom_families(of),
+        ]
+
+    def _custom_families(self, of: Labels) -> list[MetricFamily]:
+        named = [
+            ({**of, "job_type": job_type, "name": name}, value)
+            for (job_type, name), value in sorted(self._customs.copy().items())
+        ]
+        return [
+            MetricFamily(
+                f"taskforge_worker_custom_{behind}",
+                kind,
+                words,
+                [(labels, value[position]) for labels, value in named],
+            )
+            for position, (behind, kind, words) in enumerate(_CUSTOMS)
         ]
 
     def _histogram(self, of: Labels, job_type: str) -> list[tuple[str, Labels, float]]:

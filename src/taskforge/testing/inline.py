@@ -86,6 +86,7 @@ class InlineWorker:
         finally:
             # It stays registered: a job that it skipped is then known to be skipped by every worker
             # there is.
+            await self._reporter.flush_counts()
             await self._executor.close()
 
     async def _register(self) -> UUID:

@@ -166,8 +166,9 @@ class Context:
         self._running.channel.line(NewLine(self.job.fence, number, str(message), encoded))
 
     def update_metrics(self, name: str, value: float = 1.0) -> None:
-        """Add to a counter of this job type. The counter stays in the worker: nothing stores or
-        shows it yet."""
+        """Count a value of your own under a name of this job type: its sum, average, least, most
+        and last by minutes, in `forge.metrics.customs`, `taskforge stats --custom` and for
+        Prometheus. Every attempt counts, whatever comes of it."""
         rules.text("name", name, most=100)
         self._running.channel.metric(self.job, name, rules.number("value", value, -1e15, 1e15))
 

@@ -13,6 +13,7 @@ from taskforge.client.problems import AnswerLost, ServerFault
 from taskforge.client.requests import Request
 from taskforge.client.transport import Transport
 from taskforge.domain.access import Throttled
+from taskforge.domain.custom_value import CustomSum
 from taskforge.domain.errors import Invalid, LeaseLost, StoreUnavailable
 from taskforge.domain.execution import Beat
 from taskforge.domain.job import Claimed
@@ -128,6 +129,13 @@ class HttpSource:
         return self._without(
             await self._send_all(pieces, lambda one: one.fence, worker_protocol.logs)
         )
+
+    async def count(self, sums: Sequence[CustomSum]) -> None:
+        assert self._incarnation is not None, "not registered"
+        try:
+            await self._send(worker_protocol.count(self._incarnation, sums))
+        except LeaseLost as error:  # the next life of this worker says it
+            raise StoreUnavailable(str(error)) from None
 
     def _without(self, lost: list[UUID]) -> list[UUID]:
         """Of a job that is lost nobody sends an outcome: it is not held any more."""

@@ -45,6 +45,7 @@ class MetricsServer:
             raise Invalid("metrics_port", problem, "use a free one, or 0 for none") from None
         self.port: int = self._socket.getsockname()[1]
         worker.executor.watch(self._count)
+        worker.reporter.on_count = self.figures.count_custom
 
     def services(self) -> list[Service]:
         """Beside the worker, until its process ends."""

@@ -10,16 +10,19 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from uuid import UUID
 
-from taskforge.domain.errors import StoreFault, StoreUnavailable
+from taskforge.domain.custom_value import CustomCounter
+from taskforge.domain.errors import StoreFault, StoreUnavailable, TaskForgeError
 from taskforge.domain.execution import Beat
 from taskforge.domain.job import Claimed
 from taskforge.domain.log import Level, NewLine
 from taskforge.ports.work_source import WorkSource
 from taskforge.worker.context import Running, current, current_worker, metadata_bytes
 
+logger = logging.getLogger("taskforge.worker")
 MOST_LINES = 20_000
 MOST_AT_ONCE = 1_000
 FLUSH_SECONDS = 0.25
+COUNT_SECONDS = 5.0  # what a worker that dies has counted in them is lost
 # A job that is over sooner is never told apart from its end: most are, and pay nothing for this.
 STARTED_AFTER_SECONDS = 0.1
 
@@ -39,8 +42,9 @@ class Reporter:
         self._progress: dict[UUID, tuple[float | None, str | None]] = {}
         self._guard = threading.Lock()
         self._flushing = asyncio.Lock()
-        # by job type and name, from `ctx.update_metrics`; nothing reads them yet
-        self.metrics: Counter[tuple[str, str]] = Counter()
+        self._counter = CustomCounter()
+        self._counted_until = time.monotonic()
+        self.on_count: Callable[[str, str, float], None] | None = None
 
     # --- Called from handlers, on any thread ---
 
@@ -58,7 +62,9 @@ class Reporter:
 
     def metric(self, job: Claimed, name: str, value: float) -> None:
         with self._guard:
-            self.metrics[job.job_type, name] += value  # type: ignore[assignment]
+            self._counter.add(job.job_type, name, value, time.monotonic())
+            if self.on_count is not None:
+                self.on_count(job.job_type, name, value)
 
     async def beat(self, beat: Beat) -> bool:
         try:
@@ -77,6 +83,8 @@ class Reporter:
             # kept, and sent with the next flush; or told of
             with contextlib.suppress(StoreUnavailable, StoreFault):
                 await self.flush(running)
+                if time.monotonic() - self._counted_until >= COUNT_SECONDS:
+                    await self.flush_counts()
 
     async def flush(self, running: dict[UUID, Running] | None = None) -> None:
         # What another flush carries just now counts as well: a job must not end before its last
@@ -91,6 +99,21 @@ class Reporter:
         async with self._flushing:
             await self._flush_beats(running or {})
             await self._flush_lines()
+
+    async def flush_counts(self) -> None:
+        """What handlers counted. A store or server that does not take it is asked again; one that
+        refuses it, or knows nothing of it yet, is not."""
+        self._counted_until = time.monotonic()
+        with self._guard:
+            sums = self._counter.take(self._counted_until)
+        try:
+            for start in range(0, len(sums), MOST_AT_ONCE):
+                await self._source.count(sums[start : start + MOST_AT_ONCE])
+        except (StoreUnavailable, StoreFault):
+            with self._guard:
+                self._counter.put_back(sums, time.monotonic())
+        except TaskForgeError as error:
+            logger.warning("what handlers counted is lost: %s", error)
 
     async def _flush_beats(self, running: dict[UUID, Running]) -> None:
         now = time.monotonic()

@@ -335,6 +335,7 @@ class LiveWorker:
         await self._until_idle(STOP_SECONDS, give_up=None)
         self.executor.give_up()
         await self._tell_the_rest()
+        await self.reporter.flush_counts()
 
     async def _until_idle(self, seconds: float, give_up: asyncio.Event | None) -> None:
         until = time.monotonic() + seconds

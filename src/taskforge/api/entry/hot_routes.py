@@ -20,6 +20,7 @@ from taskforge.api.routes import PREFIX
 from taskforge.api.routes import hot as described
 from taskforge.domain import worker_protocol
 from taskforge.domain.access import Permission
+from taskforge.domain.custom_value import check_sum
 from taskforge.domain.errors import Invalid
 from taskforge.domain.wire_outcome import outcome_of
 from taskforge.domain.worker import Sample, check_sample, check_worker
@@ -57,6 +58,7 @@ _claim = msgspec.json.Decoder(worker_protocol.ClaimBody)
 _complete = msgspec.json.Decoder(worker_protocol.CompleteBody)
 _beats = msgspec.json.Decoder(worker_protocol.BeatsBody)
 _lines = msgspec.json.Decoder(worker_protocol.LinesBody)
+_count = msgspec.json.Decoder(worker_protocol.CountBody)
 _deregister = msgspec.json.Decoder(worker_protocol.Deregister)
 
 
@@ -166,6 +168,12 @@ async def logs(
     )
 
 
+async def count(caller: Caller, _project: str | None, body: bytes, _key: str | None) -> None:
+    given: worker_protocol.CountBody = decoded(_count, body)
+    sums = each("values", given.values, check_sum)
+    await caller.platform.desk.count(caller.principal, given.incarnation, sums)
+
+
 async def deregister(caller: Caller, _project: str | None, body: bytes, _key: str | None) -> None:
     given: worker_protocol.Deregister = decoded(_deregister, body)
     await caller.platform.desk.deregister(caller.principal, given.incarnation, died=given.died)
@@ -186,6 +194,7 @@ _ROUTES = {
     **_quick(described.worker_complete, complete),
     **_quick(described.worker_progress, progress),
     **_quick(described.worker_logs, logs),
+    **_quick(described.worker_metrics, count),
     **_quick(described.worker_deregister, deregister),
 }
 _OF_PROJECTS = {

@@ -83,6 +83,7 @@ if TYPE_CHECKING:
         ClaimAnswer,
         ClaimBody,
         CompleteBody,
+        CountBody,
         Deregister,
         Heartbeat,
         HeartbeatAnswer,
@@ -101,8 +102,9 @@ else:
         shape_to_document(worker_protocol.BeatsBody),
         shape_to_document(worker_protocol.LinesBody),
     )
-    Deregister, ClaimAnswer = (
+    Deregister, CountBody, ClaimAnswer = (
         shape_to_document(worker_protocol.Deregister),
+        shape_to_document(worker_protocol.CountBody),
         shape_to_document(worker_protocol.ClaimAnswer),
     )
     LostAnswer, HeartbeatAnswer = (
@@ -155,6 +157,12 @@ async def worker_logs(data: JSONBody[LinesBody]) -> LostAnswer:
     raise Answered
 
 
+@post("/worker/metrics", status_code=204, **_RUN)
+async def worker_metrics(data: JSONBody[CountBody]) -> None:
+    """Add to what handlers count: sums by job type and name since the call before."""
+    raise Answered
+
+
 @post("/worker/deregister", status_code=204, **_RUN)
 async def worker_deregister(data: JSONBody[Deregister]) -> None:
     """End a worker's lease. 409 while it holds jobs: hand them back first, unless its process
@@ -173,5 +181,6 @@ HANDLERS = [
     worker_complete,
     worker_progress,
     worker_logs,
+    worker_metrics,
     worker_deregister,
 ]

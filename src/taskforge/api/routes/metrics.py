@@ -13,9 +13,16 @@ from taskforge.api.entry.caller import Caller
 from taskforge.api.entry.problems import responses
 from taskforge.api.routes.queues import NewIn, ProjectName
 from taskforge.api.schema.values import Time
-from taskforge.api.schema.views.metrics import MetricsView, NamedMetricsView, metrics_view
+from taskforge.api.schema.views.metrics import (
+    CustomMetricsView,
+    MetricsView,
+    NamedMetricsView,
+    customs_view,
+    metrics_view,
+)
 from taskforge.domain.access import Permission, need
 from taskforge.domain.metrics import DEFAULT_SECONDS, NamedMetrics, Period, Subject
+from taskforge.operations.custom_metrics import read_customs
 from taskforge.operations.metrics import (
     read_by_job_type,
     read_by_queue,
@@ -138,10 +145,50 @@ async def list_worker_metrics(
     return _listed(await read_by_worker(caller.platform.engine, owner.number, period, limit=limit))
 
 
+@get(
+    "/metrics/custom",
+    permission=Permission.QUEUE_READ,
+    tags=["Metrics"],
+    responses=responses(404),
+)
+async def list_custom_metrics(
+    caller: NamedDependency[Caller],
+    project: NewIn = None,
+    job_type: FromQuery[str | None] = None,
+    since: Since = None,
+    until: Until = None,
+    last_seconds: LastSeconds = DEFAULT_SECONDS,
+    step_seconds: StepSeconds = None,
+    after: After = "",
+    limit: FromQuery[int] = 50,
+) -> CustomMetricsView:
+    """What handlers counted with `ctx.update_metrics`, by job type and name: of one job type, or of
+    so many in the order of their names. 50 names of a job type are told apart, further ones are
+    counted as `others`. A series is told of a job type that is named."""
+    owner = await caller.project(project)
+    period = Period(since=since, until=until, last_seconds=last_seconds, step_seconds=step_seconds)
+    return customs_view(
+        await read_customs(
+            caller.platform.engine,
+            owner.number,
+            period,
+            job_type=job_type,
+            after=after,
+            limit=limit,
+        )
+    )
+
+
 def _listed(found: Sequence[NamedMetrics]) -> NamedMetricsList:
     return NamedMetricsList(
         [NamedMetricsView(one.name, one.id, metrics_view(one.metrics)) for one in found]
     )
 
 
-HANDLERS = [get_metrics, list_queue_metrics, list_job_type_metrics, list_worker_metrics]
+HANDLERS = [
+    get_metrics,
+    list_queue_metrics,
+    list_job_type_metrics,
+    list_worker_metrics,
+    list_custom_metrics,
+]

@@ -3,6 +3,8 @@ refuse are the domain's and the worker desk's."""
 
 from taskforge.api.schema.kinds_of_bounds import Bound, number, one_of, text
 from taskforge.domain.circuit import MOST_DEPENDENCIES
+from taskforge.domain.custom_value import MOST_NAMES as MOST_VALUES
+from taskforge.domain.custom_value import MOST_VALUE
 from taskforge.domain.job import MAX_ERROR_CHARACTERS
 from taskforge.domain.log import MAX_MESSAGE, Level
 from taskforge.domain.rules import MAX_SECONDS
@@ -71,6 +73,17 @@ FIELDS: dict[str, dict[str, Bound]] = {
         "started_seconds_ago": _SECONDS,
         "progress": number(0, 1),
         "message": _REASON,
+    },
+    "CountBody": {"values": _MANY},
+    "CustomSum": {
+        "job_type": text(100),
+        "name": text(100) | {"description": f"{MOST_VALUES} of a job type are told apart"},
+        "count": number(1, 1_000_000_000),
+        "total": number(-1e24, 1e24),
+        "least": number(-MOST_VALUE, MOST_VALUE),
+        "most": number(-MOST_VALUE, MOST_VALUE),
+        "last": number(-MOST_VALUE, MOST_VALUE),
+        "seconds_ago": _SECONDS,
     },
     "LinesBody": {"lines": _MANY},
     "WireLine": {

@@ -38,6 +38,9 @@ async def stats(
     ] = "queue",
     last: Last = "1h",
     step: Annotated[str | None, Parameter(help="Also a series, with --json.")] = None,
+    custom: Annotated[
+        bool, Parameter(help="What handlers counted with update_metrics instead.")
+    ] = False,
     store: Store = STORE,
 ) -> None:
     """Tell how executions went over a period, in all and for each queue, job type or worker."""
@@ -46,6 +49,9 @@ async def stats(
         step_seconds=None if step is None else seconds("--step", step),
     )
     rules.choice("--by", by, ("queue", "job-type", "worker"))
+    if custom:
+        await _tell_customs(period, job_type, store)
+        return
     async with opened(store) as engine:
         subject = await subject_named(engine, queue=queue, job_type=job_type, worker=worker)
         total = await metrics_of(engine).metrics(subject, period)
@@ -60,6 +66,21 @@ async def stats(
         )
         return
     console().print(_table(by, each, total))
+
+
+async def _tell_customs(period: Period, job_type: str | None, store: Store) -> None:
+    async with opened(store) as engine:
+        found = await metrics_of(engine).customs(period, job_type, "", MOST_SHOWN)
+    if store.json:
+        emit(msgspec.to_builtins(found))
+        return
+    columns = ("count", "sum", "avg", "min", "max", "last")
+    rows = table("job type", "name", *columns, right=columns)
+    for one in found.items:
+        rows.add_row(
+            one.job_type, one.name, *(f"{getattr(one.totals, name):,.10g}" for name in columns)
+        )
+    console().print(rows)
 
 
 async def top(

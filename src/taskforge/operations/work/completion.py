@@ -9,6 +9,7 @@ from uuid import UUID
 import msgspec
 
 from taskforge.domain.claim import Claim
+from taskforge.domain.custom_value import CustomSum
 from taskforge.domain.execution import Beat
 from taskforge.domain.ids import epoch_of
 from taskforge.domain.job import Claimed
@@ -16,6 +17,7 @@ from taskforge.domain.log import NewLine
 from taskforge.domain.outcome import Attempt, Finish, HandBackOutcome, Outcome, TimedOut, decide
 from taskforge.domain.queue import QueueSettings
 from taskforge.domain.worker import NewWorker, Registered
+from taskforge.operations.custom_metrics import count_customs
 from taskforge.operations.work.held_jobs import find_held
 from taskforge.ports.engine import Engine
 from taskforge.ports.work_source import Completion
@@ -132,6 +134,9 @@ class StoreSource:
 
     async def log(self, lines: Sequence[NewLine]) -> list[UUID]:
         return [one.fence for one in await self.engine.log(lines)]
+
+    async def count(self, sums: Sequence[CustomSum]) -> None:
+        await count_customs(self.engine, self._project, sums)
 
     def on_work(self, wake: Callable[[], None]) -> Callable[[], None]:
         return self.engine.on_work(wake)

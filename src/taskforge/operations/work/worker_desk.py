@@ -14,6 +14,7 @@ import msgspec
 from taskforge.domain import rules
 from taskforge.domain.access import Principal
 from taskforge.domain.claim import Claim
+from taskforge.domain.custom_value import CustomSum
 from taskforge.domain.errors import Invalid, LeaseLost
 from taskforge.domain.execution import Beat
 from taskforge.domain.job import Claimed
@@ -23,6 +24,7 @@ from taskforge.domain.tenancy import Project
 from taskforge.domain.worker import NewWorker, Registered, Renewed, Sample
 from taskforge.domain.worker_protocol import MOST_AT_ONCE, MOST_WAIT_SECONDS
 from taskforge.operations.access.tenant_cache import Tenants
+from taskforge.operations.custom_metrics import count_customs
 from taskforge.operations.limits.ceilings import Ceilings
 from taskforge.operations.limits.connection_limits import Places
 from taskforge.operations.limits.worker_quotas import WorkerQuotas
@@ -243,6 +245,14 @@ class WorkerDesk:
         return self._lost(
             lines, held, await self._engine.log([one for one in lines if one.fence in held])
         )
+
+    async def count(
+        self, principal: Principal, incarnation: UUID, sums: Sequence[CustomSum]
+    ) -> None:
+        """What its handlers counted, for the project it works in."""
+        _check_many("values", sums)
+        worker = await self._enrolled.find(principal, incarnation)
+        await count_customs(self._engine, worker.project, sums)
 
     def _lost(
         self,

@@ -13,7 +13,7 @@ from taskforge.domain.rollup import (
     Grain,
     Scope,
     decode_cell,
-    decode_gauges,
+    decode_seen,
     first_kept,
     last_settled,
     starts_of,
@@ -147,5 +147,5 @@ def _delta(row: Any) -> Delta:
         row["count"],
         row["durations"],
         row["waits"],
-        {} if row["gauges"] is None else decode_gauges(row["gauges"]),
+        *decode_seen(row["gauges"]),
     )

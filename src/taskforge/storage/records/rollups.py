@@ -6,6 +6,7 @@ from uuid import UUID
 
 import msgspec
 
+from taskforge.domain.custom_value import CustomValues
 from taskforge.domain.ids import first_id_at
 from taskforge.domain.rollup import ANY_WORKER, Cell, Gauge, Grain, decode_cell
 from taskforge.ports.records import Records, Step
@@ -95,6 +96,18 @@ class RollupRecords:
         ]
         for start in range(0, len(steps), SAMPLES_AT_ONCE):
             await self._records.write([held(term), *steps[start : start + SAMPLES_AT_ONCE]])
+
+    async def add_customs(
+        self, project: int, now: datetime, values: Mapping[str, CustomValues]
+    ) -> None:
+        """What handlers counted, by job type and name."""
+        minute = now.replace(second=0, microsecond=0)
+        await self._records.write(
+            [
+                Step("add_custom_values", (project, job_type, minute, _encode(named).decode()))
+                for job_type, named in values.items()
+            ]
+        )
 
     async def count_arrivals(self, term: int, now: datetime) -> int:
         """Jobs that were enqueued, minute by minute, up to the last one that is over for a while:

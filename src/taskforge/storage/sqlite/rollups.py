@@ -13,7 +13,7 @@ from taskforge.domain.rollup import (
     Grain,
     Scope,
     decode_cell,
-    decode_gauges,
+    decode_seen,
     first_kept,
     last_settled,
     starts_of,
@@ -112,7 +112,7 @@ def _delta(
         count,
         _floats(durations),
         _floats(waits),
-        {} if gauges is None else decode_gauges(gauges),
+        *decode_seen(gauges),
     )
 
 
