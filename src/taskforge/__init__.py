@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from taskforge.sdk.logs import configure_logging
     from taskforge.sdk.manager import CustomWorker, IncomingJob, WorkerManager
     from taskforge.sdk.options import Priority
+    from taskforge.sdk.webhooks import verify_webhook
     from taskforge.worker.context import Context, current_context
     from taskforge.worker.verdicts import Cancel, Fail, Retry, Skip, Snooze
 
@@ -49,6 +50,7 @@ _WHERE = {
     "WorkerManager": "taskforge.sdk.manager",
     "configure_logging": "taskforge.sdk.logs",
     "current_context": "taskforge.worker.context",
+    "verify_webhook": "taskforge.sdk.webhooks",
 }
 
 __all__ = [
@@ -77,6 +79,7 @@ __all__ = [
     "__version__",
     "configure_logging",
     "current_context",
+    "verify_webhook",
 ]
 
 

@@ -24,9 +24,12 @@ from taskforge.control.byte_counter import ByteCounter
 from taskforge.control.dispatcher import Dispatcher
 from taskforge.control.leader import Leader, LeaderService
 from taskforge.control.membership import Membership, RollCall, this_node
+from taskforge.control.reporter import ProjectReporter
 from taskforge.control.retention import PartitionKeeper, SlotRetention
 from taskforge.control.sampler import Sampler
 from taskforge.control.scheduler import Scheduler
+from taskforge.control.webhook_gatherer import WebhookGatherer
+from taskforge.control.webhook_sender import WebhookSender
 from taskforge.domain.node import NewNode, NodeRole
 from taskforge.operations.limits.slot_admission import SlotAdmission
 from taskforge.operations.store_watch import StoreWatch
@@ -37,7 +40,7 @@ from taskforge.settings import Settings
 from taskforge.storage.records.cluster import ClusterRecords
 from taskforge.storage.records.schedules import ScheduleRecords
 from taskforge.storage.records.stored_bytes import StoredByteRecords
-from taskforge.wiring import Made
+from taskforge.wiring import Made, make_outgoing_door
 from taskforge.worker.garbage import collect_less_often
 from taskforge.worker.worker import LiveWorker
 
@@ -118,6 +121,9 @@ def cluster_services(
         Sampler(engine),
         ByteCounter(StoredByteRecords(engine)),
         Alerter(engine, lambda: list(late_services(told))),
+        WebhookGatherer(engine),
+        WebhookSender(engine, lambda: make_outgoing_door(settings)),
+        ProjectReporter(engine, settings.report_seconds),
     ]
     leader = Leader(cluster, node, while_leading, lease_seconds=settings.leader_seconds)
     told.append(leader)

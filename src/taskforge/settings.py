@@ -111,6 +111,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     # Where `taskforge worker` answers GET /metrics, on 127.0.0.1 alone: the port of its first
     # process, and the next ones for those behind it; 0: nowhere
     metrics_port: int = 0
+    # How often the leader writes to its log how its project fares: jobs that run, were completed,
+    # failed or wait, and workers; 0: never
+    report_seconds: float = 0.0
     # How long finished jobs are kept where their queue does not say
     retention_days: float = 7.0
     # Where scaling policies get their workers: a table of name and {kind = "local" (or kubernetes,
@@ -318,6 +321,7 @@ _CHECKS: dict[str, Any] = {
     "log_format": lambda field, value: rules.choice(field, value, LOG_FORMATS),
     "tracing": rules.flag,
     "metrics_port": lambda field, value: rules.integer(field, value, 0, 65_535),
+    "report_seconds": _seconds(0, 86_400),
     "retention_days": _seconds(0.01, 3_650),
     "scaling_providers": _providers,
     "scaled_by": lambda field, value: rules.text(field, value, least=0, most=100),

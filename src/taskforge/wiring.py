@@ -22,14 +22,17 @@ from taskforge.ports.engine import AnyEngine, Engine, is_store
 from taskforge.ports.metrics import MetricsSource
 from taskforge.ports.scaling import Scaling
 from taskforge.ports.schedules import Schedules
+from taskforge.ports.webhooks import WebhookDoor
 from taskforge.ports.work_source import WorkSource
 from taskforge.settings import Settings
 from taskforge.storage.records.alerts import AlertRecords
 from taskforge.storage.records.circuits import CircuitRecords
 from taskforge.storage.records.schedules import ScheduleRecords
+from taskforge.storage.records.webhooks import WebhookRecords
 
 if TYPE_CHECKING:
     from taskforge.api.server import ApiServer
+    from taskforge.client.outgoing import OutgoingDoor
     from taskforge.operations.access.oidc import Fetch
     from taskforge.operations.platform import Platform
 
@@ -229,6 +232,26 @@ def alerts_of(engine: AnyEngine) -> AlertRules:
 
     assert isinstance(engine, RemoteEngine)
     return RemoteAlerts(engine.transport)
+
+
+def webhooks_of(engine: AnyEngine, settings: Settings) -> WebhookDoor:
+    """The webhooks of a store, or of the server in front of one."""
+    if is_store(engine):
+        return WebhookRecords(engine, settings.opened)
+    from taskforge.client.remote import RemoteEngine
+    from taskforge.client.webhooks import RemoteWebhooks
+
+    assert isinstance(engine, RemoteEngine)
+    return RemoteWebhooks(engine.transport)
+
+
+def make_outgoing_door(settings: Settings) -> "OutgoingDoor | None":
+    """What sends to addresses that tenants name; None where what it needs is not installed."""
+    try:
+        from taskforge.client.outgoing import OutgoingDoor
+    except ModuleNotFoundError:
+        return None
+    return OutgoingDoor(settings.opened)
 
 
 def circuits_of(engine: AnyEngine) -> Circuits:

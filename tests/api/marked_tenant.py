@@ -158,6 +158,15 @@ async def furnish(api: Api, world: MarkedTenant, project: str) -> None:
         {"name": f"{mark}-rule", "kind": "queue_size", "queue": f"{mark}-mail"},
     )
     await answer(client, "PUT", f"/api/v1/queues/{mail['id']}/scaling", {"max_workers": 2})
+    hook = await answer(
+        client,
+        "POST",
+        f"/api/v1/webhooks{query}",
+        {"name": f"{mark}-hook", "url": f"https://{mark}.example/{mark}", "kinds": ["job"]},
+    )
+    world.marks |= {hook["secret"]}
+    at = f"/api/v1/webhooks/{hook['webhook']['id']}/ping"
+    ping = await answer(client, "POST", at)
     fences = await _work(api, world, number, project, worker.incarnation, UUID(dead["id"]))
     listed = await answer(client, "GET", f"/api/v1/jobs{query}&limit=3")
     jobs = list(world.jobs.values())
@@ -168,6 +177,8 @@ async def furnish(api: Api, world: MarkedTenant, project: str) -> None:
         "job_id": jobs,
         "ids": [[job] for job in jobs],
         "id": jobs,
+        "webhook": [hook["webhook"]["id"]],
+        "delivery_id": [ping["delivery_id"]],
         "execution_id": [str(fence) for fence in fences],
         "execution": [str(fence) for fence in fences],
         "held": [[str(fence) for fence in fences]],

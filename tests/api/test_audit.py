@@ -87,6 +87,18 @@ class Stage:
         await answer(self.world.client, "PUT", path, {"max_workers": 2})
         return queue
 
+    async def webhook(self) -> str:
+        body = {"name": f"h{uuid4().hex[:8]}", "url": f"https://{ADDRESS}", "kinds": ["job"]}
+        made = await answer(self.world.client, "POST", "/api/v1/webhooks", body)
+        self.secrets |= {made["secret"], ADDRESS}
+        return str(made["webhook"]["id"])
+
+    async def delivery(self) -> dict[str, str]:
+        webhook = await self.webhook()
+        path = f"/api/v1/webhooks/{webhook}/ping"
+        made = await answer(self.world.client, "POST", path)
+        return {"webhook": webhook, "delivery_id": str(made["delivery_id"])}
+
     async def key(self) -> str:
         made = await answer(
             self.world.client, "POST", "/api/v1/keys", {"name": "k", "permissions": ["job:read"]}
@@ -119,6 +131,7 @@ class Stage:
         return max((one.number for one in await self.entries(0)), default=0)
 
 
+ADDRESS = "hooks.example.com/services/T00/B00/secret-path"
 Case = Callable[[Stage], Awaitable[Deed]]
 CASES: dict[str, Case] = {}
 
@@ -147,6 +160,42 @@ async def update_scaling(stage: Stage) -> Deed:
 @case
 async def delete_scaling(stage: Stage) -> Deed:
     return Deed(action="scaling_policy.delete", at={"queue": await stage.scaled()})
+
+
+# --- Webhooks ---
+
+
+@case
+async def create_webhook(stage: Stage) -> Deed:
+    stage.secrets.add(ADDRESS)
+    body = {"name": "hook", "url": f"https://{ADDRESS}", "kinds": ["job"]}
+    return Deed(action="webhook.create", body=body)
+
+
+@case
+async def update_webhook(stage: Stage) -> Deed:
+    at, body = {"webhook": await stage.webhook()}, {"url": f"https://{ADDRESS}/2"}
+    return Deed(action="webhook.update", at=at, body=body)
+
+
+@case
+async def rotate_webhook_secret(stage: Stage) -> Deed:
+    return Deed(action="webhook.rotate", at={"webhook": await stage.webhook()}, body={})
+
+
+@case
+async def ping_webhook(stage: Stage) -> Deed:
+    return Deed(action="webhook.ping", at={"webhook": await stage.webhook()})
+
+
+@case
+async def retry_webhook_delivery(stage: Stage) -> Deed:
+    return Deed(action="webhook.retry", at=await stage.delivery())
+
+
+@case
+async def delete_webhook(stage: Stage) -> Deed:
+    return Deed(action="webhook.delete", at={"webhook": await stage.webhook()})
 
 
 # --- Alert rules and schedules ---

@@ -52,6 +52,7 @@ HARMLESS = {
     "host",
     "include",
     "kind",
+    "kinds",
     "level",
     "lines",
     "max_concurrent_per_key",
@@ -84,6 +85,7 @@ HARMLESS = {
     "trace",
     "types",
     "values",
+    "url",
     "version",
     "weights",
     "where",
@@ -133,6 +135,8 @@ TELLING = {
     "schedule",
     "rule",
     "rule_id",
+    "webhook",
+    "delivery_id",
     "dependency",
 }
 OF_ORGANIZATION = {

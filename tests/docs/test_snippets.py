@@ -23,6 +23,7 @@ NEEDED = {
     "docs/guides/api.md": ("curl",),
     "docs/guides/monitoring.md": ("curl",),
     "docs/guides/scaling-providers.md": ("curl",),
+    "docs/guides/webhooks.md": ("curl",),
     "docs/guides/proxy.md": ("nginx", "openssl", "curl"),
 }
 

@@ -14,7 +14,7 @@ PUBLIC = {
         Cancel Conflict Context CustomWorker Fail IncomingJob Invalid Job JobCancelled
         JobDeadLettered JobFailed JobHandle NotFound Priority RemoteError Retry Skip Snooze
         StoreUnavailable TaskForge TaskForgeError WorkerManager __version__ configure_logging
-        current_context
+        current_context verify_webhook
     """,
     "taskforge.pool": """
         Adaptive Dropped FixedRate Handle LeakyBucket LimiterFull PoolClosed PoolFull PoolStats

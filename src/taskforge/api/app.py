@@ -43,6 +43,7 @@ from taskforge.api.routes import (
     scaling,
     schedules,
     sessions,
+    webhooks,
     workers,
 )
 from taskforge.domain.errors import TaskForgeError
@@ -58,6 +59,7 @@ _TAGS = [
     Tag("Queues", "Where jobs wait, and by which rules they run"),
     Tag("Schedules", "Jobs that are made by the clock"),
     Tag("Alerts", "Rules that tell when something is wrong"),
+    Tag("Webhooks", "Where events are sent, and what came of it"),
     Tag("Executions", "The tries of a job and what they logged"),
     Tag("Metrics", "How executions went"),
     Tag("Workers", "Who runs jobs"),
@@ -93,6 +95,7 @@ def make_app(platform: Platform | None) -> Litestar:
         *job_changes.HANDLERS,
         *schedules.HANDLERS,
         *alerts.HANDLERS,
+        *webhooks.HANDLERS,
         *executions.HANDLERS,
         *metrics.HANDLERS,
         *workers.HANDLERS,

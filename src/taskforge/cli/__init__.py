@@ -78,6 +78,12 @@ app.command(
     sort_key=6,
 )
 app.command(
+    "taskforge.cli.commands.webhooks:app",
+    name="webhooks",
+    help="Make, list, change, try and delete webhooks.",
+    sort_key=6,
+)
+app.command(
     "taskforge.cli.commands.assignments:app",
     name="assignments",
     help="See and change which workers serve which queues.",

@@ -39,7 +39,7 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 _Option = tuple[int, int, int] | tuple[int, int, bytes | bytearray] | tuple[int, int, None, int]
 
 
-class Answer(msgspec.Struct, frozen=True):
+class OutgoingAnswer(msgspec.Struct, frozen=True):
     """What came back: the status, and the beginning of the body."""
 
     status: int
@@ -79,12 +79,14 @@ class OutgoingDoor:
         self._most_at_once = most_at_once
         self._pools: dict[str, httpcore2.AsyncConnectionPool] = {}
 
-    async def post(self, url: str, body: bytes, headers: Mapping[str, str] | None = None) -> Answer:
+    async def post(
+        self, url: str, body: bytes, headers: Mapping[str, str] | None = None
+    ) -> OutgoingAnswer:
         return await self.send("POST", url, body, headers)
 
     async def send(
         self, method: str, url: str, body: bytes = b"", headers: Mapping[str, str] | None = None
-    ) -> Answer:
+    ) -> OutgoingAnswer:
         """One request, once. `TargetRefused`: the platform does not go there. `TargetFailed`: no
         answer came, and whether the request arrived is not known."""
         try:
@@ -117,7 +119,7 @@ class OutgoingDoor:
             raise TargetFailed(_words_of(error)) from None
         given = {name.lower(): value for name, value in response.headers}
         retry_after = given.get(b"retry-after")
-        return Answer(
+        return OutgoingAnswer(
             response.status,
             kept,
             is_cut,

@@ -10,8 +10,9 @@ from taskforge.domain.job import StoredJob
 from taskforge.domain.job_parts import BRIEF, WHOLE, Parts
 from taskforge.domain.queue import Queue
 from taskforge.domain.schedule import Schedule
+from taskforge.domain.webhook import Webhook
 from taskforge.domain.worker import Worker
-from taskforge.operations import alerts, schedules
+from taskforge.operations import alerts, schedules, webhooks
 from taskforge.operations.platform import Platform
 
 
@@ -71,6 +72,19 @@ async def find_alert_rule(platform: Platform, principal: Principal, name: str) -
     others = await platform.tenants.others(principal)
     elsewhere = bool(await found.find(others, identifier))
     raise absence(principal, "alert rule", identifier, elsewhere)
+
+
+async def find_webhook(platform: Platform, principal: Principal, name: str) -> Webhook:
+    """By id, or by name among those that the principal may touch."""
+    found = platform.records.webhooks
+    identifier = _parse_id(name)
+    if identifier is None or await found.find(principal.projects, name):
+        return await webhooks.find_webhook(found, principal.projects, name)
+    if mine := await found.find(principal.projects, identifier):
+        return mine[0]
+    others = await platform.tenants.others(principal)
+    elsewhere = bool(await found.find(others, identifier))
+    raise absence(principal, "webhook", identifier, elsewhere)
 
 
 async def find_worker(platform: Platform, principal: Principal, identifier: UUID) -> Worker:

@@ -47,7 +47,7 @@ class Platform:
         """`fetch` is how to reach the provider of single sign-on, where there is one."""
         self.engine = engine
         self.settings = settings
-        self.records = RecordKinds(engine, seal_keys(settings))
+        self.records = RecordKinds(engine, seal_keys(settings), settings.opened)
         self.tenants = Tenants(self.records)
         ceilings = Ceilings(self.records.ceiling_usage, self.records.stored_bytes, self.tenants)
         self.quotas = Quotas(engine, self.records.quota_usage, self.tenants, ceilings)

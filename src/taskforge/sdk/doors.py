@@ -10,6 +10,7 @@ from taskforge.sdk.metrics import AppMetrics
 from taskforge.sdk.queues import AppQueues
 from taskforge.sdk.scaling import AppScaling
 from taskforge.sdk.schedules import AppSchedules
+from taskforge.sdk.webhooks import AppWebhooks
 from taskforge.sdk.workers import AppWorkers
 
 if TYPE_CHECKING:
@@ -47,6 +48,11 @@ class Doors:
     def alerts(self) -> AppAlerts:
         """Make, read, edit, silence and delete alert rules; what became of them."""
         return AppAlerts(self._app)
+
+    @property
+    def webhooks(self) -> AppWebhooks:
+        """Make, read, edit, try and delete webhooks; what was sent to them."""
+        return AppWebhooks(self._app)
 
     @property
     def metrics(self) -> AppMetrics:

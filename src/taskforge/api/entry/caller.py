@@ -18,6 +18,7 @@ from taskforge.domain.job_parts import WHOLE, Parts
 from taskforge.domain.queue import Queue
 from taskforge.domain.schedule import Schedule
 from taskforge.domain.tenancy import Project
+from taskforge.domain.webhook import Webhook
 from taskforge.domain.worker import Worker
 from taskforge.operations.access.secret import SESSION
 from taskforge.operations.lookup import (
@@ -25,6 +26,7 @@ from taskforge.operations.lookup import (
     find_job,
     find_queue,
     find_schedule,
+    find_webhook,
     find_worker,
 )
 from taskforge.operations.platform import Platform
@@ -97,6 +99,10 @@ class Caller(msgspec.Struct, frozen=True):
     async def alert_rule(self, name: str) -> AlertRule:
         """By id or by name."""
         return await find_alert_rule(self.platform, self.principal, name)
+
+    async def webhook(self, name: str) -> Webhook:
+        """By id or by name."""
+        return await find_webhook(self.platform, self.principal, name)
 
     async def worker(self, identifier: UUID) -> Worker:
         return await find_worker(self.platform, self.principal, identifier)

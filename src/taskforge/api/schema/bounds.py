@@ -27,8 +27,10 @@ from taskforge.domain.schedule import (
     Overlap,
     SlotOutcome,
 )
+from taskforge.domain.targets import MOST_CHARACTERS as MOST_URL
 from taskforge.domain.tenancy import MAX_PASSWORD, MIN_PASSWORD
 from taskforge.domain.urgency import MOST_PACE_SECONDS, Pacing
+from taskforge.domain.webhook import MOST_OVERLAP_SECONDS, MOST_QUEUES, DeliveryStatus
 from taskforge.domain.worker import WORKER_TYPES, WorkerStatus
 from taskforge.operations.access.keys import KINDS
 
@@ -68,6 +70,14 @@ _TIMING = {
     "catch_up": one_of(CatchUp),
     "catch_up_limit": number(1, MOST_CAUGHT_UP),
     "overlap": one_of(Overlap),
+}
+_WEBHOOK = {
+    "name": text(100),
+    "url": text(MOST_URL),
+    "description": text(1_000, 0),
+    "kinds": {"minItems": 1, "maxItems": 50, "items": {"type": "string"} | text(100)},
+    "queues": {"maxItems": MOST_QUEUES, "items": {"type": "string"} | text(100)},
+    "report_seconds": number(10, 86_400),
 }
 _SCHEDULE = _TIMING | {
     "name": text(100),
@@ -142,6 +152,10 @@ FIELDS: dict[str, dict[str, Bound]] = {
     },
     "NewScheduleBody": _SCHEDULE,
     "ScheduleEditBody": _SCHEDULE,
+    "NewWebhookBody": _WEBHOOK,
+    "WebhookEditBody": _WEBHOOK,
+    "RotationBody": {"overlap_seconds": number(0, MOST_OVERLAP_SECONDS)},
+    "DeliveryView": {"status": one_of(DeliveryStatus)},
     "SlotView": {"outcome": one_of(SlotOutcome)},
     "RoleBody": _ROLE,
     "MemberView": _ROLE,

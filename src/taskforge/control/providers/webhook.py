@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 
 import msgspec
 
-from taskforge.client.outgoing import Answer, OutgoingDoor
+from taskforge.client.outgoing import OutgoingAnswer, OutgoingDoor
 from taskforge.control.providers.provider import Departing, Fleet, ProviderFailed
 from taskforge.domain.scaling_provider import WebhookDeclaration
 from taskforge.domain.signature import read_secret, sign
@@ -94,7 +94,7 @@ class WebhookProvider:
     async def close(self) -> None:
         await self._door.close()
 
-    async def _ask(self, request: ScalingRequest) -> Answer:
+    async def _ask(self, request: ScalingRequest) -> OutgoingAnswer:
         body = _encode(request)
         signature = sign([self._key], f"scaling_{uuid4().hex}", datetime.now(UTC), body)
         headers = {"content-type": "application/json", **signature}

@@ -1,6 +1,11 @@
 """Every kind of record of a store, by its name."""
 
+from collections.abc import Sequence
+from typing import Protocol
+
+from taskforge.domain.addresses import Network
 from taskforge.domain.audit_chain import SealKeys
+from taskforge.ports.events import EventLog
 from taskforge.storage.records.alerts import AlertRecords
 from taskforge.storage.records.api_keys import ApiKeys
 from taskforge.storage.records.audit_log import AuditLog
@@ -20,10 +25,21 @@ from taskforge.storage.records.stored_bytes import StoredByteRecords
 from taskforge.storage.records.throttles import Throttles
 from taskforge.storage.records.tokens import Tokens
 from taskforge.storage.records.users import Users
+from taskforge.storage.records.webhooks import WebhookRecords
+
+
+class RecordStore(ScheduleStore, EventLog, Protocol):
+    """What all of them are kept in."""
 
 
 class RecordKinds:
-    def __init__(self, records: ScheduleStore, seal_keys: SealKeys | None = None) -> None:
+    def __init__(
+        self,
+        records: RecordStore,
+        seal_keys: SealKeys | None = None,
+        opened: Sequence[Network] = (),
+    ) -> None:
+        """`opened`: networks that webhooks may reach beside the public internet."""
         self.organizations = Organizations(records)
         self.projects = Projects(records)
         self.quota_usage = QuotaUsage(records)
@@ -41,5 +57,6 @@ class RecordKinds:
         self.schedules = ScheduleRecords(records)
         self.cluster = ClusterRecords(records)
         self.alerts = AlertRecords(records)
+        self.webhooks = WebhookRecords(records, opened)
         self.circuits = CircuitRecords(records)
         self.scaling = ScalingRecords(records)

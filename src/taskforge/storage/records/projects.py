@@ -131,6 +131,8 @@ class Projects:
                 Step("remove_quota_usage", (old.number,)),
                 Step("remove_alert_rules", (old.number,)),
                 Step("remove_circuits", (old.number,)),
+                Step("forget_webhooks", (old.number,)),
+                Step("remove_webhooks", (old.number,)),
                 Step("remove_project", (old.number,), used),
                 audit_step(note, now, f"project {old.name} ({old.id})", before={"name": old.name}),
             ]

@@ -1,0 +1,3 @@
+-- A webhook. $1 id
+-- include: webhook_columns
+where id = $1
