@@ -14,16 +14,21 @@ API where it has no workers. If one of its parts fails, all stop in order, and t
 
 import asyncio
 import logging
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from taskforge.control.alerter import Alerter
+from taskforge.control.autoscaler import Autoscaler, MakeProvider
 from taskforge.control.byte_counter import ByteCounter
 from taskforge.control.dispatcher import Dispatcher
 from taskforge.control.leader import Leader, LeaderService
 from taskforge.control.membership import Membership, RollCall, this_node
+from taskforge.control.providers.factory import FleetOwner, make_provider
+from taskforge.control.providers.local_processes import LocalProcesses, ProcessOrder
+from taskforge.control.providers.provider import Provider
 from taskforge.control.reporter import ProjectReporter
 from taskforge.control.retention import PartitionKeeper, SlotRetention
 from taskforge.control.sampler import Sampler
@@ -31,6 +36,7 @@ from taskforge.control.scheduler import Scheduler
 from taskforge.control.webhook_gatherer import WebhookGatherer
 from taskforge.control.webhook_sender import WebhookSender
 from taskforge.domain.node import NewNode, NodeRole
+from taskforge.domain.scaling_provider import Declaration
 from taskforge.operations.limits.slot_admission import SlotAdmission
 from taskforge.operations.store_watch import StoreWatch
 from taskforge.operations.upkeep import PRUNE_SECONDS, Upkeep
@@ -40,8 +46,9 @@ from taskforge.settings import Settings
 from taskforge.storage.records.cluster import ClusterRecords
 from taskforge.storage.records.schedules import ScheduleRecords
 from taskforge.storage.records.stored_bytes import StoredByteRecords
-from taskforge.wiring import Made, make_outgoing_door
+from taskforge.wiring import Made, make_outgoing_door, with_absolute_path
 from taskforge.worker.garbage import collect_less_often
+from taskforge.worker.processes.supervision import SupervisedProcess
 from taskforge.worker.worker import LiveWorker
 
 if TYPE_CHECKING:
@@ -124,10 +131,40 @@ def cluster_services(
         WebhookGatherer(engine),
         WebhookSender(engine, lambda: make_outgoing_door(settings)),
         ProjectReporter(engine, settings.report_seconds),
+        Autoscaler(engine, settings.providers, provider_maker(settings)),
     ]
     leader = Leader(cluster, node, while_leading, lease_seconds=settings.leader_seconds)
     told.append(leader)
     return [Membership(cluster, node, tell), leader]
+
+
+def provider_maker(settings: Settings) -> MakeProvider:
+    """Makes the providers of scaling policies; how a worker process starts, they are told."""
+
+    async def start(order: ProcessOrder) -> SupervisedProcess:
+        words = (f"--name={order.name}", f"--queues={order.queue}", f"--slots={order.slots}")
+        store = with_absolute_path(settings)
+        return await SupervisedProcess.start(
+            [sys.executable, "-m", "taskforge.cli", "worker", order.app, *words],
+            was_ready=True,
+            number=0,
+            environment={
+                "TASKFORGE_URL": store.url,
+                "TASKFORGE_SCHEMA": store.schema,
+                **order.environment,
+            },
+            directory=order.directory,
+        )
+
+    def make(declaration: Declaration, owner: FleetOwner) -> Provider:
+        return make_provider(
+            declaration,
+            owner,
+            lambda local, fleet: LocalProcesses(local, fleet, start),
+            opened=settings.opened,
+        )
+
+    return make
 
 
 def server_services(platform: "Platform") -> list[Service]:

@@ -37,6 +37,7 @@ class AskedFor(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime
     above: int  # how many the provider had been told to have
     term: int
+    given_up: int = 0  # the provider does not mean to have them any more
     is_acknowledged: bool = False
     is_told_missing: bool = False
 
@@ -47,6 +48,7 @@ class Drained(msgspec.Struct, frozen=True, kw_only=True):
     worker: UUID
     name: str
     since: datetime
+    is_told: bool = False  # the store knows that it takes no more jobs
     stopped_at: datetime | None = None  # the provider was last told to stop it
 
 

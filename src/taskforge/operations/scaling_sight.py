@@ -31,7 +31,7 @@ class SeenQueue(msgspec.Struct, frozen=True, kw_only=True):
     stats: QueueStats
     serving: tuple[Worker, ...]  # online and accepting, that may take its jobs
     own: tuple[Worker, ...]  # whatever their status
-    is_assigned: bool  # only workers that are assigned to it take its jobs
+    servants: frozenset[UUID]  # who is actively assigned to it
     unassigned: tuple[Worker, ...]  # own ones that are online, and would take its jobs if they were
     figures: ScalingSight
     slots: int  # of one worker
@@ -98,8 +98,10 @@ class ProjectSight:
         workers: Sequence[Worker],
         assignments: Sequence[Assignment],
         now: datetime,
+        project: int,
     ) -> None:
         self.now = now
+        self.project = project
         self._queues = {queue.id: queue for queue in queues}
         self._stats = {one.queue_id: one for one in stats}
         # of each the newest life
@@ -123,6 +125,7 @@ class ProjectSight:
             await engine.workers([project]),
             await engine.assignments([project]),
             await engine.now(),
+            project,
         )
 
     async def see(
@@ -169,7 +172,7 @@ class ProjectSight:
             stats=stats,
             serving=tuple(serving),
             own=tuple(own),
-            is_assigned=bool(servants),
+            servants=frozenset(servants),
             unassigned=tuple(unassigned),
             figures=figures,
             slots=each,
@@ -194,6 +197,7 @@ def fill_wishes(asked: Sequence[AskedFor], own: Sequence[Worker]) -> tuple[Asked
         fitting = [at for at in come if at >= wish.at][: wish.count]
         for at in fitting:
             come.remove(at)
-        if len(fitting) < wish.count:
-            left.append(msgspec.structs.replace(wish, count=wish.count - len(fitting)))
+        open_ones = wish.count - wish.given_up - len(fitting)
+        if open_ones > 0:
+            left.append(msgspec.structs.replace(wish, count=open_ones))
     return tuple(left)

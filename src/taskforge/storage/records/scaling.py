@@ -101,7 +101,6 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     entries: tuple[ScalingEntry, ...] = ()
     point: ScalingPoint | None = None
     term: int
-    at: datetime
 
 
 class ScalingRecords:
@@ -229,8 +228,8 @@ class ScalingRecords:
     # --- Leading ---
 
     async def page(self, after: int, limit: int) -> list[QueueScaling]:
-        """Of those that are not paused, of all projects, behind the number of a queue."""
-        rows = await self._records.look(_Row, "scaling_policies_to_look_at", after, limit)
+        """Of all projects, behind the number of a queue."""
+        rows = await self._records.look(_Row, "all_scaling_policies", after, limit)
         return [row.scaling() for row in rows]
 
     async def save(self, look: Look) -> QueueScaling:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -55,7 +55,13 @@ class SupervisedProcess:
 
     @classmethod
     async def start(
-        cls, command: Sequence[str], *, was_ready: bool, number: int
+        cls,
+        command: Sequence[str],
+        *,
+        was_ready: bool,
+        number: int,
+        environment: Mapping[str, str] | None = None,
+        directory: str | None = None,
     ) -> "SupervisedProcess":
         reading, writing = os.pipe()
         os.set_blocking(reading, False)
@@ -67,7 +73,10 @@ class SupervisedProcess:
                 *command,
                 start_new_session=True,
                 pass_fds=(writing,),
-                env=os.environ | {VARIABLE: msgspec.json.encode(supervision).decode()},
+                cwd=directory,
+                env=os.environ
+                | dict(environment or {})
+                | {VARIABLE: msgspec.json.encode(supervision).decode()},
             )
         except BaseException:
             os.close(reading)

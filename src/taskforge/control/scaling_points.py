@@ -1,0 +1,56 @@
+"""What is written of a look at a scaling policy: what it said, and a point of its series where that
+is worth a place."""
+
+from datetime import datetime
+
+import msgspec
+
+from taskforge.domain.queue_scaling import (
+    POINT_SECONDS,
+    STEADY_SECONDS,
+    ScalingPoint,
+    ScalingState,
+)
+from taskforge.domain.scaling import ScalingAdvice
+from taskforge.operations.scaling_sight import SeenQueue
+
+
+def state_told(
+    state: ScalingState, seen: SeenQueue, advice: ScalingAdvice, now: datetime
+) -> ScalingState:
+    told = {name: getattr(advice, name) for name in ("action", "count", "desired", "reason")}
+    return msgspec.structs.replace(
+        state,
+        **told,
+        coming=advice.coming,
+        missing=advice.missing,
+        workers=seen.figures.workers,
+        slots=seen.slots,
+        looked_at=now,
+    )
+
+
+def point_of(seen: SeenQueue, state: ScalingState, now: datetime) -> ScalingPoint:
+    return ScalingPoint(
+        at=now,
+        desired=state.desired,
+        actual=seen.figures.workers,
+        coming=state.coming,
+        draining=len(state.draining),
+        length=seen.figures.length,
+        utilization_percent=round(seen.figures.utilization_percent, 1),
+    )
+
+
+def is_news(point: ScalingPoint, last: ScalingPoint | None) -> bool:
+    """Whether it is worth a place in the series: at once where workers change, now and then where
+    only the queue does."""
+    if last is None:
+        return True
+    passed = (point.at - last.at).total_seconds()
+    workers = ("desired", "actual", "coming", "draining")
+    if any(getattr(point, name) != getattr(last, name) for name in workers):
+        return passed >= 1
+    same = msgspec.structs.replace(point, at=last.at) == last
+    is_empty = not (point.actual or point.length or point.desired)
+    return passed >= (POINT_SECONDS if not same else STEADY_SECONDS) and not (same and is_empty)
