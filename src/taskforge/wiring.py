@@ -12,6 +12,7 @@ from taskforge.domain.errors import Invalid, StoreUnsuitable
 from taskforge.domain.node import ClusterState
 from taskforge.domain.urls import check_sqlite_url
 from taskforge.operations.bulk import StoreBulkChanges
+from taskforge.operations.failures import StoreFailures
 from taskforge.operations.scaling import StoreScaling
 from taskforge.operations.store_metrics import StoreMetrics
 from taskforge.operations.work.completion import StoreSource
@@ -19,6 +20,7 @@ from taskforge.ports.alerts import AlertRules
 from taskforge.ports.bulk import BulkChanges
 from taskforge.ports.circuits import Circuits
 from taskforge.ports.engine import AnyEngine, Engine, is_store
+from taskforge.ports.failures import Failures
 from taskforge.ports.metrics import MetricsSource
 from taskforge.ports.scaling import Scaling
 from taskforge.ports.schedules import Schedules
@@ -285,6 +287,17 @@ def bulk_changes_of(engine: AnyEngine) -> BulkChanges:
 
     assert isinstance(engine, RemoteEngine)
     return RemoteBulkChanges(engine.transport)
+
+
+def failures_of(engine: AnyEngine) -> Failures:
+    """The groups of failures of a store, or of the server in front of one."""
+    if is_store(engine):
+        return StoreFailures(engine)
+    from taskforge.client.failures import RemoteFailures
+    from taskforge.client.remote import RemoteEngine
+
+    assert isinstance(engine, RemoteEngine)
+    return RemoteFailures(engine.transport)
 
 
 def metrics_of(engine: AnyEngine) -> MetricsSource:

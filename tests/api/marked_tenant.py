@@ -18,6 +18,7 @@ from taskforge.domain.job import ErrorInfo
 from taskforge.domain.log import Level, NewLine
 from taskforge.domain.outcome import Finish, ToDeadLetter, ToFailed, ToSucceeded
 from taskforge.domain.worker import NewWorker
+from taskforge.storage.records.failures import FailureRecords
 from taskforge.wiring import sqlite_path
 from tests.support.serving import SETUP, Api
 
@@ -168,6 +169,9 @@ async def furnish(api: Api, world: MarkedTenant, project: str) -> None:
     at = f"/api/v1/webhooks/{hook['webhook']['id']}/ping"
     ping = await answer(client, "POST", at)
     fences = await _work(api, world, number, project, worker.incarnation, UUID(dead["id"]))
+    await FailureRecords(engine).fold(100)
+    failures = await answer(client, "GET", f"/api/v1/failures{query}")
+    group = failures["items"][0]["id"]
     listed = await answer(client, "GET", f"/api/v1/jobs{query}&limit=3")
     jobs = list(world.jobs.values())
     world.values |= {
@@ -190,6 +194,8 @@ async def furnish(api: Api, world: MarkedTenant, project: str) -> None:
         "schedule": [f"{mark}-schedule", schedule["id"]],
         "rule": [f"{mark}-rule", rule["id"]],
         "rule_id": [rule["id"]],
+        "group_id": [group],
+        "failure_group": [group],
         "dependency": [f"{mark}-dependency"],
         "name": [f"{mark}-mail", project, f"{mark}-organization"],
         "job_type": [f"{mark}-type"],
@@ -213,6 +219,7 @@ async def furnish(api: Api, world: MarkedTenant, project: str) -> None:
         mail["id"],
         schedule["id"],
         rule["id"],
+        group,
         str(worker.worker),
         str(worker.incarnation),
         key["key"]["id"],

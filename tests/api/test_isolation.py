@@ -79,6 +79,7 @@ HARMLESS = {
     "requires",
     "result",
     "role",
+    "sort",
     "status",
     "token",
     "topic",
@@ -137,6 +138,8 @@ TELLING = {
     "rule_id",
     "webhook",
     "delivery_id",
+    "group_id",
+    "failure_group",
     "dependency",
 }
 OF_ORGANIZATION = {

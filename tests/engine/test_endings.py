@@ -47,6 +47,7 @@ POSTGRES: Twins = {
         "tally": {"end": [nothing("from ended group by 1, 2, 3")]},
         "rollup, worker total": {"end": [nothing("from ended group by project, queue, lane")]},
         "event": {"end": [nothing("from ended group by project, queue, status")]},
+        "failure": {"end": [("progress, message, failure\n", "progress, message, null::uuid\n")]},
         "limiter": {"end": [("and status <> 5 and exists", "and status > 5 and exists")]},
         "keys": {"end": [("from ended where keyed", "from ended where not keyed")]},
         "facts": {"end": [("else reason end", "else null end")]},
@@ -61,6 +62,12 @@ POSTGRES: Twins = {
         "limiter": {"again": [("and status <> 5 and exists", "and status < 5 and exists")]},
         "keys": {"again": [("where keyed and new_queue is not", "where keyed and new_queue is")]},
         "origin": {"again": [("coalesce(j.origin_queue, j.queue)", "j.origin_queue")]},
+        "failure": {
+            "again": [("where m.failure is not null", "where m.failure is not null and false")]
+        },
+    },
+    "expire while pending": {
+        "failure": {"end_waiting": [("where $12 is not null", "where $12 is null")]},
     },
     "cancel while pending": {
         "tally": {"end_waiting": [("values ($4, $3, $5, 1)", "select $4, $3, $5, 1 where false")]},
@@ -93,6 +100,14 @@ ROLLUP: Edits = {
         )
     ]
 }
+FAILURE: Edits = {
+    "failure": [
+        (
+            "values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "select ?, ?, ?, ?, ?, ?, ?, ?, ?, ? where 0",
+        )
+    ]
+}
 NEWS: Edits = {"gate_delta": [nothing("(queue, good, bad) values (?, ?, ?)")]}
 KEYS: Edits = {"free_keys": [nothing("delete from keys where")]}
 SQLITE: Twins = {
@@ -103,6 +118,7 @@ SQLITE: Twins = {
         "limiter": NEWS,
         "keys, retried": KEYS,  # what still holds its key cannot take it again
         "facts": {"end": [("else i.value ->> 5 end", "else null end")]},
+        "failure": FAILURE,
     },
     "succeed": {"tally": TALLY, "event": EVENT, "rollup, worker total": ROLLUP, "keys": KEYS},
     "dead letter": {
@@ -118,6 +134,10 @@ SQLITE: Twins = {
         "limiter": NEWS,
         "keys": KEYS,
         "origin": {"bury": [("coalesce(origin_queue, queue)", "origin_queue")]},
+        "failure": {"bury": [("buried_failure = ?5", "buried_failure = nullif(?5, ?5)")]},
+    },
+    "expire while pending": {
+        "failure": {"group_failure": [("where queue = ?2", "where ?1 is null and queue = ?2")]}
     },
     "cancel while pending": {"tally": TALLY, "event": EVENT, "keys, retried": KEYS},
     "delete": {

@@ -163,6 +163,7 @@ async def test_a_preview_says_what_a_change_would_do(world: World) -> None:
 
 # --- What is looked at, with a tenth and with all of it ---
 
+FEW, MANY = UUID(int=5), UUID(int=6)  # groups of failures
 POSTGRES_FILL = (
     (
         "create temporary table made as select i, (lpad(to_hex(1700000000000 + i), 12, '0') || "
@@ -183,8 +184,9 @@ POSTGRES_FILL = (
     ),
     (
         "insert into finished (job, queue, project, status, epoch, attempt, max_attempts, crashes, "
-        "finished_at) select id, 1, 1, case when i = {first} + 2 then 4 else 3 end, 1, 1, 3, 0, "
-        "now() from made where i % 2 = 1 and not rare"
+        "finished_at, failure) select id, 1, 1, case when i = {first} + 2 then 4 else 3 end, 1, 1, "
+        "3, 0, now(), case when i = {first} + 2 then '{few}'::uuid when i % 4 = 1 then "
+        "'{many}'::uuid end from made where i % 2 = 1 and not rare"
     ),
     "drop table made",
 )
@@ -200,7 +202,9 @@ SQLITE_FILL = (
     ),
     (
         "insert into finished (job, queue, project, status, epoch, attempt, max_attempts, crashes, "
-        "finished_at) select :id, 1, 1, :status, 1, 1, 3, 0, 0 where :i % 2 = 1 and :kind <> 'rare'"
+        "finished_at, failure) select :id, 1, 1, :status, 1, 1, 3, 0, 0, "
+        "case when :status = 4 then :few when :i % 4 = 1 then :many end "
+        "where :i % 2 = 1 and :kind <> 'rare'"
     ),
 )
 FILTERS = [
@@ -221,6 +225,9 @@ FILTERS = [
     JobFilter(tags=("all",), statuses=(JobStatus.FAILED,)),
     JobFilter(tags=("all", "none"), job_types=("none",)),
     JobFilter(queues=("default", "side"), job_types=("none",)),
+    JobFilter(failure_group=FEW),
+    JobFilter(failure_group=MANY, job_types=("none",)),
+    JobFilter(failure_group=MANY, statuses=(JobStatus.PENDING,)),
 ]
 
 
@@ -238,7 +245,8 @@ class Filled:
             self._fill_sqlite(self._store.path, first, last)
             return
         for text in POSTGRES_FILL:
-            await self._store.probe.rows(text.format(first=first, last=last, **self._lanes))
+            numbers = {"first": first, "last": last, "few": FEW, "many": MANY}
+            await self._store.probe.rows(text.format(**numbers, **self._lanes))
 
     def _fill_sqlite(self, path: Path, first: int, last: int) -> None:
         made = []
@@ -254,6 +262,8 @@ class Filled:
                     "lane": self._lanes[kind],
                     "priority": 9 if kind == "rare" else 0,
                     "status": 4 if i == first + 2 else 3,
+                    "few": FEW.bytes,
+                    "many": MANY.bytes,
                 }
             )
         with closing(sqlite3.connect(path)) as connection, connection:

@@ -15,6 +15,7 @@ from taskforge.domain.ids import job_of
 from taskforge.domain.job import Claimed, JobStatus, Refused
 from taskforge.domain.log import Level, NewLine
 from taskforge.domain.outcome import Outcome, SkipOutcome
+from taskforge.domain.query import JobFilter
 from taskforge.domain.queue import QueueChange
 from taskforge.domain.worker import Registered
 from taskforge.operations.work.completion import Ended, complete
@@ -156,6 +157,24 @@ async def see_rollups(scene: Scene) -> Counter[str]:
     return found
 
 
+async def see_failures(scene: Scene) -> Counter[str]:
+    """Attempts that are counted, and the jobs that are found by the group of their failure."""
+    rows = await scene.world.probe.rows("select failure, count, job_type from failure_deltas")
+    assert {row[2] for row in rows} <= {"work"}
+    groups = {_uuid(row[0]) for row in rows}
+    rows += await scene.world.probe.rows("select failure, 0, '' from finished")
+    groups |= {_uuid(row[0]) for row in rows if row[0] is not None}
+    found = 0
+    for group in groups:
+        wanted = JobFilter(failure_group=group)
+        found += (await scene.world.engine.count_jobs([1], wanted)).count
+    return +Counter(counted=sum(int(row[1]) for row in rows), job=found)
+
+
+def _uuid(column: Any) -> UUID:
+    return UUID(bytes=column) if isinstance(column, bytes) else column
+
+
 async def see_totals(scene: Scene) -> Counter[str]:
     totals = await scene.world.engine.worker_totals([1])
     completed, failed = (
@@ -195,6 +214,7 @@ EFFECTS: dict[str, Callable[[Scene], Awaitable[Counter[str]]]] = {
     "tally": see_tallies,
     "event": see_events,
     "rollup": see_rollups,
+    "failure": see_failures,
     "worker total": see_totals,
     "limiter": see_news,
     "keys": see_keys,

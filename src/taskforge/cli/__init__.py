@@ -84,6 +84,12 @@ app.command(
     sort_key=6,
 )
 app.command(
+    "taskforge.cli.commands.failures:app",
+    name="failures",
+    help="See what fails alike, run its jobs again, or delete them.",
+    sort_key=2,
+)
+app.command(
     "taskforge.cli.commands.assignments:app",
     name="assignments",
     help="See and change which workers serve which queues.",

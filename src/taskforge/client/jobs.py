@@ -200,6 +200,7 @@ def narrowed(wanted: JobFilter) -> dict[str, Any]:
         "created_before": wanted.created_before,
         "scheduled_after": wanted.scheduled_after,
         "scheduled_before": wanted.scheduled_before,
+        "failure_group": wanted.failure_group,
     }
 
 

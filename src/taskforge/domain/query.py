@@ -32,6 +32,8 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     created_before: datetime | None = None
     scheduled_after: datetime | None = None
     scheduled_before: datetime | None = None
+    # jobs that have failed for good in this way, and dead letters that wait because of it
+    failure_group: UUID | None = None
 
     def id_range(self) -> tuple[UUID | None, UUID | None]:
         """Creation times as ids, which carry them."""
@@ -96,6 +98,8 @@ def check_filter(wanted: JobFilter) -> None:
             rules.moment(name, value)
     for priority in wanted.priorities:
         rules.integer("priority", priority, 0, 9)
+    if wanted.failure_group is not None and wanted.tags:
+        raise Invalid("tag", "is given together with failure_group", "use one of them")
     for name, field in (
         ("queue", wanted.queues),
         ("job_type", wanted.job_types),

@@ -6,6 +6,7 @@ from uuid import UUID
 from taskforge.domain.access import Forbidden, Principal
 from taskforge.domain.alert import AlertRule
 from taskforge.domain.errors import Invalid, NotFound, TaskForgeError, nearest
+from taskforge.domain.failure_group import FailureGroup
 from taskforge.domain.job import StoredJob
 from taskforge.domain.job_parts import BRIEF, WHOLE, Parts
 from taskforge.domain.queue import Queue
@@ -14,6 +15,7 @@ from taskforge.domain.webhook import Webhook
 from taskforge.domain.worker import Worker
 from taskforge.operations import alerts, schedules, webhooks
 from taskforge.operations.platform import Platform
+from taskforge.storage.records.failures import FailureRecords
 
 
 async def find_job(
@@ -85,6 +87,18 @@ async def find_webhook(platform: Platform, principal: Principal, name: str) -> W
     others = await platform.tenants.others(principal)
     elsewhere = bool(await found.find(others, identifier))
     raise absence(principal, "webhook", identifier, elsewhere)
+
+
+async def find_failure_group(
+    platform: Platform, principal: Principal, identifier: UUID
+) -> FailureGroup:
+    records = FailureRecords(platform.engine)
+    group = await records.find(principal.projects, identifier)
+    if group is not None:
+        return group
+    others = await platform.tenants.others(principal)
+    elsewhere = await records.find(others, identifier) is not None
+    raise absence(principal, "failure group", identifier, elsewhere)
 
 
 async def find_worker(platform: Platform, principal: Principal, identifier: UUID) -> Worker:

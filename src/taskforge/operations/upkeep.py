@@ -11,6 +11,7 @@ from taskforge.domain.outcome import Finish, decide
 from taskforge.ports.engine import Engine
 from taskforge.services import Periodic, ServiceGroup, ServiceHealth
 from taskforge.storage.records.circuits import CircuitRecords
+from taskforge.storage.records.failures import FailureRecords
 
 SLICE = 500
 SLICES_IN_A_ROW = 20
@@ -44,6 +45,7 @@ class Upkeep:
         self._retention_days = retention_days
         self._chance = chance
         self._circuits = CircuitRecords(engine)
+        self._failures = FailureRecords(engine)
         self._loops = ServiceGroup(
             self.name,
             [
@@ -52,9 +54,7 @@ class Upkeep:
                     lambda: self.once(OFTEN * interval, SILENT * interval),
                     seconds=interval,
                 ),
-                Periodic(
-                    "folding", lambda: _slices(lambda: engine.fold(SLICE)), seconds=FOLD_SECONDS
-                ),
+                Periodic("folding", self.fold, seconds=FOLD_SECONDS),
                 Periodic("pruning", self._prune, seconds=prune_interval),
             ],
         )
@@ -82,6 +82,11 @@ class Upkeep:
             return 0
         return len(finishes) - len(await self._engine.finish(finishes, lapsed=True))
 
+    async def fold(self) -> int:
+        """Sum up what endings have appended: tallies, rollups, groups of failures."""
+        folded = await _slices(lambda: self._engine.fold(SLICE))
+        return folded + await _slices(lambda: self._failures.fold(SLICE))
+
     async def run(self) -> None:
         """Go on until cancelled; no loop is left running then."""
         await self._loops.run()
@@ -93,6 +98,7 @@ class Upkeep:
         return self._loops.health()
 
     async def _prune(self) -> None:
+        await self._failures.prune(SLICE)
         more = True
         while more:
             more = (await self._engine.prune(self._retention_days, SLICE)).more

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, cast
 from taskforge.sdk.alerts import AppAlerts
 from taskforge.sdk.assignments import AppAssignments
 from taskforge.sdk.circuits import AppCircuits
+from taskforge.sdk.failures import AppFailures
 from taskforge.sdk.many_jobs import AppJobs
 from taskforge.sdk.metrics import AppMetrics
 from taskforge.sdk.queues import AppQueues
@@ -53,6 +54,11 @@ class Doors:
     def webhooks(self) -> AppWebhooks:
         """Make, read, edit, try and delete webhooks; what was sent to them."""
         return AppWebhooks(self._app)
+
+    @property
+    def failures(self) -> AppFailures:
+        """Groups of failures: what fails alike; run its jobs again, or delete them."""
+        return AppFailures(self._app)
 
     @property
     def metrics(self) -> AppMetrics:

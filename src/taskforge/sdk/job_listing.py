@@ -29,6 +29,7 @@ class JobSelection(TypedDict, total=False):
     created_before: datetime
     scheduled_after: datetime
     scheduled_before: datetime
+    failure_group: UUID | str
 
 
 def filter_of(selection: JobSelection) -> JobFilter:
@@ -50,6 +51,7 @@ def filter_of(selection: JobSelection) -> JobFilter:
         created_before=selection.get("created_before"),
         scheduled_after=selection.get("scheduled_after"),
         scheduled_before=selection.get("scheduled_before"),
+        failure_group=_group(selection.get("failure_group")),
     )
     check_filter(wanted)
     for name, value in selection.items():
@@ -85,6 +87,16 @@ class JobListing:
         engine = await self._app.engine()
         found = await engine.list_jobs([engine.home], self._wanted, page)
         return [decode_job(job) for job in found.jobs], next_page(page, found)
+
+
+def _group(given: UUID | str | None) -> UUID | None:
+    if given is None or isinstance(given, UUID):
+        return given
+    try:
+        return UUID(given)
+    except (ValueError, TypeError, AttributeError):
+        expected = "use one that `forge.failures.list()` returned"
+        raise Invalid("failure_group", f"is {given!r}, not the id of a group", expected) from None
 
 
 def _values(given: Any) -> tuple[Any, ...]:

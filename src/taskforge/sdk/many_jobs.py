@@ -42,8 +42,8 @@ class ManyChanged(msgspec.Struct, frozen=True):
 
 class AppJobs:
     """`forge.jobs`: what the REST API has of them too. Which jobs is said by `queue`, `status`,
-    `job_type`, `priority`, `tag`, `created_after`, `created_before`, `scheduled_after` and
-    `scheduled_before`; a list of values is any of them."""
+    `job_type`, `priority`, `tag`, `created_after`, `created_before`, `scheduled_after`,
+    `scheduled_before` and `failure_group`; a list of values is any of them."""
 
     def __init__(self, app: "TaskForge") -> None:
         self._app = app

@@ -24,6 +24,7 @@ _VEIL = ((1 << 25) - 1) << EPOCH_BITS
 FACTS, ALL_FACTS, TAGGED = "facts", "all_facts", "tagged"
 FINISHED, UNLUCKY, ALL_FINISHED = "finished", "unlucky", "all_finished"
 READY, WAITING, RUNNING = "ready", "waiting", "running"
+FAILED, BURIED = "failed", "buried"  # of one group of failures
 _PLACES = {
     JobStatus.PENDING: READY,
     JobStatus.SCHEDULED: WAITING,
@@ -34,8 +35,8 @@ _FOREIGN = (ALL_FACTS, ALL_FINISHED, READY, WAITING, RUNNING)  # walk past rows 
 
 class Stream(NamedTuple):
     walk: str  # which statement reads it
-    number: int = 0  # of the queue, or of the project whose tags are read
-    word: str = ""  # the tag, or the status of those that did not succeed
+    number: int = 0  # of the queue, or of the project whose tags or failures are read
+    word: str = ""  # the tag, the group, or the status of those that did not succeed
 
 
 class Read(NamedTuple):
@@ -72,6 +73,10 @@ def streams_of(
     statuses = statuses_of(wanted)
     if statuses is None:
         return []
+    if wanted.failure_group is not None:
+        walks = [FAILED] * _any_final(statuses) + [BURIED] * _any_open(statuses)
+        group = wanted.failure_group.hex
+        return [Stream(walk, owner, group) for owner in dict.fromkeys(projects) for walk in walks]
     if wanted.tags:
         owners = dict.fromkeys(projects)
         return [
@@ -88,6 +93,14 @@ def streams_of(
     else:
         streams += [Stream(UNLUCKY, queue, status) for queue in queues or () for status in final]
     return streams
+
+
+def _any_final(statuses: Sequence[JobStatus]) -> bool:
+    return not statuses or any(status.is_final for status in statuses)
+
+
+def _any_open(statuses: Sequence[JobStatus]) -> bool:
+    return not statuses or any(not status.is_final for status in statuses)
 
 
 def below_of(wanted: JobFilter, page: Page) -> UUID:

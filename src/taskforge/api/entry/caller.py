@@ -13,6 +13,7 @@ from taskforge.api.entry.problems import SAFE
 from taskforge.domain.access import Forbidden, Permission, Principal, Unauthenticated, need
 from taskforge.domain.alert import AlertRule
 from taskforge.domain.audit import Note
+from taskforge.domain.failure_group import FailureGroup
 from taskforge.domain.job import StoredJob
 from taskforge.domain.job_parts import WHOLE, Parts
 from taskforge.domain.queue import Queue
@@ -23,6 +24,7 @@ from taskforge.domain.worker import Worker
 from taskforge.operations.access.secret import SESSION
 from taskforge.operations.lookup import (
     find_alert_rule,
+    find_failure_group,
     find_job,
     find_queue,
     find_schedule,
@@ -103,6 +105,9 @@ class Caller(msgspec.Struct, frozen=True):
     async def webhook(self, name: str) -> Webhook:
         """By id or by name."""
         return await find_webhook(self.platform, self.principal, name)
+
+    async def failure_group(self, identifier: UUID) -> FailureGroup:
+        return await find_failure_group(self.platform, self.principal, identifier)
 
     async def worker(self, identifier: UUID) -> Worker:
         return await find_worker(self.platform, self.principal, identifier)

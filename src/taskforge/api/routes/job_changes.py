@@ -81,6 +81,8 @@ class Matching(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=
     created_before: Time | None = None
     scheduled_after: Time | None = None
     scheduled_before: Time | None = None
+    failure_group: UUID | None = None
+    """The id of a group of failures: its jobs that have failed, and dead letters that wait"""
     everything: bool = False
 
 
@@ -300,6 +302,7 @@ def _filter(where: Matching) -> JobFilter:
         created_before=where.created_before,
         scheduled_after=where.scheduled_after,
         scheduled_before=where.scheduled_before,
+        failure_group=where.failure_group,
     )
     check_filter(wanted)
     if wanted == JobFilter() and not where.everything:

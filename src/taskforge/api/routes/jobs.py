@@ -57,6 +57,16 @@ Tags = Annotated[
 ]
 
 
+FailureGroupId = Annotated[
+    UUID | None,
+    QueryParameter(
+        name="failure_group",
+        description="Jobs that have failed in this way, and dead letters that wait because of it: "
+        "the id of a group of failures",
+    ),
+]
+
+
 class JobList(msgspec.Struct, frozen=True):
     items: list[JobView]
     next_cursor: str | None
@@ -83,6 +93,7 @@ async def list_jobs(
     created_before: FromQuery[Time | None] = None,
     scheduled_after: FromQuery[Time | None] = None,
     scheduled_before: FromQuery[Time | None] = None,
+    failure_group: FailureGroupId = None,
     limit: Limit = 50,
     cursor: FromQuery[str | None] = None,
     offset: FromQuery[int] = 0,
@@ -104,6 +115,7 @@ async def list_jobs(
         created_before=created_before,
         scheduled_after=scheduled_after,
         scheduled_before=scheduled_before,
+        failure_group=failure_group,
     )
     # what the caller may not see is not read
     page = Page(
@@ -146,6 +158,7 @@ async def count_jobs(
     created_before: FromQuery[Time | None] = None,
     scheduled_after: FromQuery[Time | None] = None,
     scheduled_before: FromQuery[Time | None] = None,
+    failure_group: FailureGroupId = None,
 ) -> JobCount:
     """How many jobs match a filter, up to 10,000."""
     wanted = JobFilter(
@@ -158,6 +171,7 @@ async def count_jobs(
         created_before=created_before,
         scheduled_after=scheduled_after,
         scheduled_before=scheduled_before,
+        failure_group=failure_group,
     )
     check_filter(wanted)
     counted = await caller.platform.engine.count_jobs(await caller.projects(project), wanted)

@@ -9,6 +9,7 @@ import asyncpg
 import msgspec
 
 from taskforge.domain.execution import ExecutionStatus
+from taskforge.domain.failure_kind import kind_of
 from taskforge.domain.fairness import NO_KEY
 from taskforge.domain.ids import epoch_of, uuid_from_int
 from taskforge.domain.job import JobStatus
@@ -97,15 +98,16 @@ class PostgresFinishes:
                 )
 
     async def _end(self, finishes: list[Finish], *, lapsed: bool) -> list[Lost]:
-        results, errors, reasons = [], [], []
+        results, errors, reasons, kinds = [], [], [], []
         for finish in finishes:
-            result = error = reason = None
+            result = error = reason = kind = None
             transition = finish.transition
             if type(transition) is ToSucceeded:
                 result = None if transition.result is None else transition.result.decode()
                 reason = transition.reason
             elif type(transition) is ToFailed:
                 error, reason = codec.error_text(transition.error), transition.reason
+                kind = kind_of(transition.error)
             elif type(transition) is ToCancelled:
                 reason = transition.reason
             else:
@@ -113,6 +115,7 @@ class PostgresFinishes:
             results.append(result)
             errors.append(error)
             reasons.append(reason)
+            kinds.append(kind)
         statuses, status = codec.shared([_ENDED[type(finish.transition)] for finish in finishes])
         epochs, epoch = codec.shared([epoch_of(finish.fence) for finish in finishes])
         # Columns that hold one value or nothing are not sent as arrays: the driver checks every
@@ -131,6 +134,7 @@ class PostgresFinishes:
             epoch,
             self._connections.bound_now(),
             lapsed,
+            kinds if any(kind is not None for kind in kinds) else None,
         )
         if any(row["fence"] is None and row["lane"] is None for row in rows):
             self._signals.send_room()
@@ -155,11 +159,11 @@ class PostgresFinishes:
             lost += await self._end(fallen, lapsed=lapsed)
         if not living:
             return lost
-        *columns, misfits, keys = map(
+        *columns, misfits, keys, kinds = map(
             list, zip(*(self._row(finish, facts, buried) for finish in living), strict=True)
         )
         rows = await self._connections.fetch(
-            "again", *columns, misfits, self._connections.bound_now(), lapsed, keys
+            "again", *columns, misfits, self._connections.bound_now(), lapsed, keys, kinds
         )
         arrivals = [
             (row["project"], spot_of(row["lane"], row["key"] or NO_KEY), row["turn"])
@@ -200,9 +204,10 @@ class PostgresFinishes:
         status, spent, crashed, misfit, skipper = _RELEASED, False, False, False, None
         delay: float | None = None
         grave: Grave | tuple[None, None, None, None] = (None, None, None, None)
-        error = reason = None
+        error = reason = kind = None
         match transition:
             case ToRetry(wait, info, did_crash, misfit):
+                kind = kind_of(info)
                 status, delay, spent, crashed, error = (
                     _RETRIED,
                     wait,
@@ -225,6 +230,7 @@ class PostgresFinishes:
             case ToDeadLetter(_, info, why):
                 status, delay, spent = _BURIED, 0.0, True
                 error, reason, grave = codec.error_text(info), why, buried[fence]
+                kind = kind_of(info)
             case ToSucceeded() | ToFailed() | ToCancelled():
                 raise AssertionError(transition)
             case _:
@@ -245,6 +251,7 @@ class PostgresFinishes:
             finish.ran,
             misfit,
             grave[3],
+            kind,
         )
 
     async def _facts(self, finishes: list[Finish]) -> dict[UUID, asyncpg.Record]:

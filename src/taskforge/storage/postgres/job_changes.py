@@ -29,6 +29,7 @@ from taskforge.domain.changes import (
     plan,
 )
 from taskforge.domain.errors import Conflict, Gone, NotFound, TaskForgeError
+from taskforge.domain.failure_kind import group_of, kind_of
 from taskforge.domain.fairness import key_in
 from taskforge.domain.ids import created_at
 from taskforge.domain.job import JobStatus, Refused
@@ -271,6 +272,11 @@ def _status_after(job: LocatedJob, move: Move) -> JobStatus | None:
 def _ending(job: LocatedJob, move: End, now: datetime | None) -> tuple[Any, ...]:
     place, facts = job.place, job.facts
     code, error = codec.JOB_CODE[move.status], codec.error_text(move.error)
+    failure = (
+        None
+        if move.error is None
+        else group_of(facts["project"], facts["job_type"], kind_of(move.error))
+    )
     numbers = (place["attempt"], place["max_attempts"], place["crashes"])
     return (
         place["fence"],
@@ -282,4 +288,6 @@ def _ending(job: LocatedJob, move: End, now: datetime | None) -> tuple[Any, ...]
         error,
         move.reason,
         now,
+        failure,
+        facts["job_type"],
     )

@@ -69,6 +69,13 @@ class PostgresWalks:
                 return await fetch(sql("search_waiting"), *one, *self._due)
             case search.RUNNING:
                 return await fetch(sql("search_running"), *one)
+            case search.FAILED | search.BURIED:
+                name = sql("search_failed" if walk == search.FAILED else "search_buried")
+                groups = [UUID(read.stream.word) for read in reads]
+                which = (*self._kind, self._queues, self._statuses or None)
+                return await fetch(
+                    name, numbers, groups, below, rows, self._least, *which, *self._due
+                )
             case _:
                 tags = [read.stream.word for read in reads]
                 which = (*self._kind, self._queues, self._statuses or None)

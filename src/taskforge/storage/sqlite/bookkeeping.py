@@ -8,11 +8,19 @@ from uuid import UUID
 import msgspec
 
 from taskforge.domain.execution import ExecutionStatus
+from taskforge.domain.failure_kind import READ_CHARACTERS, group_of, kind_of
+from taskforge.domain.job import ErrorInfo
 from taskforge.domain.limiter import Adaptive
 from taskforge.domain.trail import Entry
 from taskforge.storage.catalog import Lane
 from taskforge.storage.sqlite.catalog_cache import sql
-from taskforge.storage.sqlite.codec import EXECUTION_CODE, JOB_STATUSES, SECOND
+from taskforge.storage.sqlite.codec import (
+    EXECUTION_CODE,
+    JOB_STATUSES,
+    SECOND,
+    epoch,
+    job_bytes,
+)
 from taskforge.storage.sqlite.transaction import Transaction
 
 _MINUTE = 60 * SECOND
@@ -55,6 +63,8 @@ class Bookkeeping:
         self._removed: dict[tuple[int, int], int] = {}
         # by lane, incarnation and status: durations and waits
         self._rollups: dict[tuple[int, bytes, int], tuple[list[float], list[float]]] = {}
+        # by project, queue, job type and group: how many, and one of them
+        self._failures: dict[tuple[int, int, str, bytes], tuple[int, bytes, ErrorInfo]] = {}
 
     def ended(self, queue: int, status: int, jobs: bytes) -> None:
         """Jobs, their ids one behind the other, reached a final status: they count, and readers of
@@ -64,6 +74,17 @@ class Bookkeeping:
     def removed(self, queue: int, status: int) -> None:
         """The job left its final status, or the store."""
         self._removed[queue, status] = self._removed.get((queue, status), 0) + 1
+
+    def failed(
+        self, project: int, queue: int, job_type: str, error: ErrorInfo, fence: bytes
+    ) -> bytes:
+        """A failure is counted in its group, whose id is returned. Of a job that never ran, the
+        fence is the job's id."""
+        group = group_of(project, job_type, kind_of(error)).bytes
+        key = (project, queue, job_type, group)
+        count, fence, error = self._failures.get(key, (0, fence, error))
+        self._failures[key] = (count + 1, fence, error)
+        return group
 
     def ran(self, runs: Iterable[Run]) -> None:
         """Executions that ended."""
@@ -106,11 +127,17 @@ class Bookkeeping:
             )
             for (lane, worker, status), (durations, waits) in self._rollups.items()
         ]
+        failures = [
+            (*key, count, job_bytes(fence), epoch(fence), error.type, said, now)
+            for key, (count, fence, error) in self._failures.items()
+            for said in [error.message[:READ_CHARACTERS]]
+        ]
         news = self._news(lanes)
         for name, rows in (
             ("tally", tallies),
             ("event", events),
             ("rollup", rollups),
+            ("failure", failures),
             ("gate_delta", news),
         ):
             if rows:

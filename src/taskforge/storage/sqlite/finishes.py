@@ -9,7 +9,7 @@ import msgspec
 from taskforge.domain.errors import NotFound
 from taskforge.domain.execution import ExecutionStatus
 from taskforge.domain.fairness import NO_KEY
-from taskforge.domain.job import JobStatus
+from taskforge.domain.job import ErrorInfo, JobStatus
 from taskforge.domain.outcome import (
     Finish,
     Lost,
@@ -76,6 +76,7 @@ class FinishBatch:
         self._succeeded: dict[tuple[int, bytes], AlikeEnds] = {}
         self._unlucky: list[tuple[Any, ...]] = []
         self._unlucky_fences: list[bytes] = []
+        self._failures: list[bytes] = []  # the groups of those that failed
         self._released: list[bytes] = []  # jobs whose unique keys are free again
         self._moved: list[bytes] = []
         self._executions: list[Row] = []
@@ -151,16 +152,25 @@ class FinishBatch:
 
     def _end(self, one: Finish, row: Row, transition: Transition) -> None:
         fence, queue = row[0], self._meet(row[1]).queue
+        place = None
         assert isinstance(transition, ToSucceeded | ToFailed | ToCancelled)
         status, reason = _ENDED[type(transition)], transition.reason
         error = codec.error_text(transition.error) if type(transition) is ToFailed else None
+        if type(transition) is ToFailed:
+            place = len(self._failures)
+            self._failures.append(self._failed(fence, row[1], transition.error))
         # An ended execution and the job it ends have the same code.
         began = self._ran(one, row, status)
-        self._unlucky.append((queue, status, codec.epoch(fence), began, error, reason))
+        self._unlucky.append((queue, status, codec.epoch(fence), began, error, reason, place))
         self._unlucky_fences.append(fence)
         self._books.ended(queue, status, codec.job_bytes(fence))
         if row[7]:
             self._released.append(codec.job_bytes(fence))
+
+    def _failed(self, fence: bytes, lane: int, error: ErrorInfo) -> bytes:
+        """Count the failure in its group, and return which that is."""
+        of = self._meet(lane)
+        return self._books.failed(of.project, of.queue, of.job_type, error, fence)
 
     def _ran(self, one: Finish, row: Row, status: int) -> int | None:
         """Count the execution, and return when it began."""
@@ -179,9 +189,9 @@ class FinishBatch:
         execute = self._transaction.execute
         fences, written = self._unlucky_fences, 0
         if self._unlucky:
-            written = execute(
-                sql("end"), (b"".join(fences), codec.json(self._unlucky), self._now)
-            ).rowcount
+            groups = b"".join(self._failures)
+            unlucky = (b"".join(fences), codec.json(self._unlucky), self._now, groups)
+            written = execute(sql("end"), unlucky).rowcount
         for (queue, epoch), alike in self._succeeded.items():
             jobs = b"".join([fence[:13] + b"\0\0\0" for fence in alike.fences])
             began = ("%016d" * len(alike.began) % tuple(alike.began)).encode()
@@ -245,6 +255,7 @@ class FinishBatch:
             case ToRetry(wait, info, crashed, misfit):
                 status, delay, spent, error = _RETRIED, wait, attempt, codec.error_text(info)
                 crashes += crashed
+                self._failed(fence, lane, info)
                 skipped = None if misfit else skipped
             case ToSnoozed(wait, why):
                 delay, reason = wait, why
@@ -263,7 +274,8 @@ class FinishBatch:
                     self._end(one, row, ToFailed(info, f"{why}; its dead letter queue is gone"))
                     return
                 status, delay, error, reason = _BURIED, 0.0, codec.error_text(info), why
-                lane = self._bury(fence, lane, grave, why, error, keyed=keyed)
+                group = self._failed(fence, lane, info)
+                lane = self._bury(fence, lane, grave, why, error, group, keyed=keyed)
                 spent, max_attempts, crashes, keyed = 0, grave.settings.max_attempts, 0, 0
                 deadline = skipped = misfit_at = None
                 key, keeps_turn = NO_KEY if grave.settings.fairness is None else key, False
@@ -285,36 +297,14 @@ class FinishBatch:
         if delay is not None and delay > 0:
             due = self._now + span(delay)
             since = misfit_at if misfit else None
+            kept = turn if keeps_turn else None
             self._waiting.append(
-                (
-                    following,
-                    project,
-                    lane,
-                    *budget,
-                    keyed,
-                    due,
-                    deadline,
-                    since,
-                    key,
-                    turn if keeps_turn else None,
-                )
+                (following, project, lane, *budget, keyed, due, deadline, since, key, kept)
             )
         else:
             stands = turn if delay is None or keeps_turn else self._now + len(self._ready)
-            self._ready.append(
-                (
-                    lane,
-                    stands,
-                    following,
-                    project,
-                    *budget,
-                    keyed,
-                    deadline,
-                    skipped,
-                    misfit_at,
-                    key,
-                )
-            )
+            place = (lane, stands, following, project, *budget, keyed)
+            self._ready.append((*place, deadline, skipped, misfit_at, key))
 
     def _runs_in_order(self, lane: int, key: int) -> bool:
         """Where the jobs of a key run one after the other, one that is tried again keeps its
@@ -331,12 +321,20 @@ class FinishBatch:
             return None
 
     def _bury(
-        self, fence: bytes, number: int, grave: Queue, reason: str, error: str | None, *, keyed: int
+        self,
+        fence: bytes,
+        number: int,
+        grave: Queue,
+        reason: str,
+        error: str | None,
+        group: bytes,
+        *,
+        keyed: int,
     ) -> int:
         """Change the facts of a dead letter and return its lane."""
         lane = self._meet(number)
         job = codec.job_bytes(fence)
-        self._transaction.execute(sql("bury"), (grave.number, job, reason, error))
+        self._transaction.execute(sql("bury"), (grave.number, job, reason, error, group))
         if keyed:
             self._released.append(job)
         key = (grave.number, lane.job_type, lane.priority, lane.requires)

@@ -97,7 +97,7 @@ def _carry_out(
         case End(status, reason, error):
             end(
                 transaction,
-                [WaitingEnd(row["fence"], codec.JOB_CODE[status], reason, codec.error_text(error))],
+                [WaitingEnd(row["fence"], codec.JOB_CODE[status], reason, error)],
             )
             return status
         case AskToStop(reason):

@@ -248,7 +248,7 @@ def _park(transaction: Transaction, unfit: dict[bytes, float]) -> None:
 def _expired(fence: bytes, reason: str) -> WaitingEnd:
     move = plan(ExpireJob(reason), _ANY_PENDING)
     assert isinstance(move, End)
-    return WaitingEnd(fence, codec.JOB_CODE[move.status], move.reason, codec.error_text(move.error))
+    return WaitingEnd(fence, codec.JOB_CODE[move.status], move.reason, move.error)
 
 
 _ANY_PENDING = Standing(

@@ -63,6 +63,10 @@ class SqliteWalks:
                 return execute(sql("search_waiting"), (*one, *self._due))
             case search.RUNNING:
                 return execute(sql("search_running"), one)
+            case search.FAILED | search.BURIED:
+                name = sql("search_failed" if stream.walk == search.FAILED else "search_buried")
+                which = (self._queues, self._statuses, *self._due)
+                return execute(name, (*own, *which, bytes.fromhex(stream.word)))
             case _:
                 which = (self._queues, self._statuses, *self._due, stream.word)
                 return execute(sql("search_tagged"), (*own, *which))

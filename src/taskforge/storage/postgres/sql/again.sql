@@ -7,6 +7,7 @@
 -- whether only lapsed claims may move
 -- $15 whether its arguments fitted no handler: without a delay the incarnation that says so takes it no more, with one it has waited
 -- for another for long enough · $18 the key of a dead letter in a queue whose keys take turns
+-- $19 what the error has in common with others of its group
 -- Where the jobs of a key run one after the other, one that is tried again keeps its turn.
 -- Returns the fences that were not moved, and without one each lane that holds jobs again, whether
 -- limits have room now, and each lane whose circuits have something to hear, with whether some of it
@@ -25,11 +26,11 @@ gone as (
 ),
 paired as materialized (
     select g.*, i.fence as asked, i.epoch, i.next, i.status, i.delay, i.spent, i.crashed, i.skipper, i.lane as new_lane,
-        i.queue as new_queue, i.max_attempts as new_max_attempts, i.error, i.reason, i.ran, i.misfit, i.key as new_key
+        i.queue as new_queue, i.max_attempts as new_max_attempts, i.error, i.reason, i.ran, i.misfit, i.key as new_key, i.kind
     from gone g
     full join unnest($1::uuid[], $2::int[], $3::uuid[], $4::smallint[], $5::float8[], $6::bool[], $7::bool[], $8::uuid[], $9::int[],
-        $10::int[], $11::int[], $12::text[], $13::text[], $14::float8[], $15::bool[], $18::bigint[])
-        as i (fence, epoch, next, status, delay, spent, crashed, skipper, lane, queue, max_attempts, error, reason, ran, misfit, key)
+        $10::int[], $11::int[], $12::text[], $13::text[], $14::float8[], $15::bool[], $18::bigint[], $19::bytea[])
+        as i (fence, epoch, next, status, delay, spent, crashed, skipper, lane, queue, max_attempts, error, reason, ran, misfit, key, kind)
         on i.fence = g.fence
 ),
 moved as materialized (
@@ -58,6 +59,7 @@ moved as materialized (
         case when p.ran is null then p.started_at else c.now - make_interval(secs => p.ran) end as began,
         greatest(0, date_part('epoch', p.claimed_at) * 1e3::float8 - p.turn / 1e3::float8)::float8 as wait_ms,
         greatest(0, coalesce(p.ran, date_part('epoch', c.now - coalesce(p.started_at, p.claimed_at))) * 1e3::float8)::float8 as duration_ms,
+        case when p.kind is not null then taskforge.failure_of(p.project, p.lane, p.kind) end as failure,
         row_number() over () as position
     from paired p cross join clock c
     where p.fence is not null
@@ -81,7 +83,8 @@ back as (
 facts as (
     update taskforge.jobs j set
         origin_queue = coalesce(j.origin_queue, j.queue),
-        queue = m.new_queue, deadline = null, expires_at = null, buried_reason = m.reason, buried_error = m.error::json
+        queue = m.new_queue, deadline = null, expires_at = null, buried_reason = m.reason, buried_error = m.error::json,
+        buried_failure = m.failure
     from moved m
     where j.id = m.job and j.id = any (array(select job from moved where new_queue is not null))
 ),
@@ -90,6 +93,13 @@ rollup as (
     select project, old_queue, old_lane, worker, date_trunc('minute', max(now)), status, count(*), array_agg(duration_ms::real),
         array_agg(wait_ms::real)
     from moved group by project, old_queue, old_lane, worker, status
+),
+failed as (
+    insert into taskforge.failure_deltas (project, queue, job_type, failure, count, job, epoch, error_type, message, at)
+    select m.project, m.old_queue, (select l.job_type from taskforge.lanes l where l.number = min(m.old_lane)), m.failure, count(*),
+        (array_agg(m.job))[1], (array_agg(m.epoch))[1], (array_agg(m.error))[1]::json ->> 'type',
+        left((array_agg(m.error))[1]::json ->> 'message', 1000), max(m.now)
+    from moved m where m.failure is not null group by m.project, m.old_queue, m.failure
 ),
 news as (
     insert into taskforge.gate_deltas (queue, good, bad)

@@ -3,7 +3,7 @@
 -- $1 fences · $2 epochs, or $9 that of all · $3 statuses, or $4 the status of all (of the job and,
 -- by the same number, of its execution) · $5 seconds the handler ran (null: not known) · $6 results
 -- · $7 errors · $8 reasons · $10 now (tests) · $11 whether only lapsed
--- claims may be ended · arrays that hold nothing but nulls may be null
+-- claims may be ended · $12 what the error has in common with others of its group · arrays that hold nothing but nulls may be null
 -- Returns the fences that were lost, a row without one when limits have room now, and one for each
 -- lane whose circuits have something to hear, with whether some of it failed. Deleting by `fence = any($1)` keeps the plan an index scan;
 -- the rest is joined to what came back, by a full join because that cannot become a nested loop:
@@ -23,24 +23,25 @@ gone as (
     returning *
 ),
 paired as materialized (
-    select g.*, i.fence as asked, coalesce(i.epoch, $9::int) as epoch, coalesce(i.status, $4) as status, i.ran, i.result, i.error, i.reason
+    select g.*, i.fence as asked, coalesce(i.epoch, $9::int) as epoch, coalesce(i.status, $4) as status, i.ran, i.result, i.error, i.reason, i.kind
     from gone g
-    full join unnest($1::uuid[], $2::int[], $3::smallint[], $5::float8[], $6::text[], $7::text[], $8::text[])
-        as i (fence, epoch, status, ran, result, error, reason) on i.fence = g.fence
+    full join unnest($1::uuid[], $2::int[], $3::smallint[], $5::float8[], $6::text[], $7::text[], $8::text[], $12::bytea[])
+        as i (fence, epoch, status, ran, result, error, reason, kind) on i.fence = g.fence
 ),
 ended as materialized (
     select p.*, c.now,
         case when p.ran is null then p.started_at else c.now - make_interval(secs => p.ran) end as began,
         greatest(0, date_part('epoch', p.claimed_at) * 1e3::float8 - p.turn / 1e3::float8)::float8 as wait_ms,
-        greatest(0, coalesce(p.ran, date_part('epoch', c.now - coalesce(p.started_at, p.claimed_at))) * 1e3::float8)::float8 as duration_ms
+        greatest(0, coalesce(p.ran, date_part('epoch', c.now - coalesce(p.started_at, p.claimed_at))) * 1e3::float8)::float8 as duration_ms,
+        case when p.kind is not null then taskforge.failure_of(p.project, p.lane, p.kind) end as failure
     from paired p cross join clock c
     where p.fence is not null
 ),
 history as (
     insert into taskforge.finished (job, queue, project, status, epoch, attempt, max_attempts, crashes, worker, claimed_at,
-        started_at, finished_at, result, error, reason, progress, message)
+        started_at, finished_at, result, error, reason, progress, message, failure)
     select job, queue, project, status, epoch, attempt, max_attempts, crashes, worker, claimed_at, began, now, result::json,
-        error::json, case when status = 5 then coalesce(cancel_reason, reason) else reason end, progress, message
+        error::json, case when status = 5 then coalesce(cancel_reason, reason) else reason end, progress, message, failure
     from ended
 ),
 tally as (
@@ -52,6 +53,12 @@ rollup as (
     select project, queue, lane, worker, date_trunc('minute', max(now)), status, count(*), array_agg(duration_ms::real),
         array_agg(wait_ms::real)
     from ended group by project, queue, lane, worker, status
+),
+failed as (
+    insert into taskforge.failure_deltas (project, queue, job_type, failure, count, job, epoch, error_type, message, at)
+    select e.project, e.queue, (select l.job_type from taskforge.lanes l where l.number = min(e.lane)), e.failure, count(*), (array_agg(e.job))[1],
+        (array_agg(e.epoch))[1], (array_agg(e.error))[1]::json ->> 'type', left((array_agg(e.error))[1]::json ->> 'message', 1000), max(e.now)
+    from ended e where e.failure is not null group by e.project, e.queue, e.failure
 ),
 event as (
     insert into taskforge.outbox (project, topic, queue, jobs, at)

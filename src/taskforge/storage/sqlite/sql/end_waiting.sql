@@ -5,4 +5,4 @@ select l.queue, p.job, p.project, i.value ->> 0, 0, p.attempt, p.max_attempts, p
 from json_each(?2) i
 cross join waiting p on p.fence = substr(?1, i.key * 16 + 1, 16)
 cross join lanes l on l.number = p.lane
-returning queue, job, status
+returning queue, job, status, project
