@@ -1,12 +1,17 @@
 """Metrics over HTTP: of a project, a queue, a job type, a worker."""
 
+import asyncio
 import shutil
 import subprocess
+import time
+from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
 
+from taskforge.domain.job import new_job
+from taskforge.domain.queue import CreateQueue
 from taskforge.operations import scraping
 from tests.support.serving import Api
 
@@ -32,6 +37,17 @@ async def test_metrics_of_what_ran(root: httpx.AsyncClient, api: Api) -> None:
     )
     assert done.json() == {"lost": []}
     [identity] = (await root.get("/api/v1/workers")).json()["items"]
+    await root.post("/api/v1/jobs", json={"queue": "mail", "job_type": "send"})
+    later = {"queue": "mail", "job_type": "send", "delay_seconds": 60}
+    await root.post("/api/v1/jobs", json=later)
+    assert (await root.get("/api/v1/metrics/snapshot")).json() == {
+        "active": 0,
+        "completed": 1,
+        "failed": 0,
+        "queue_size": 1,
+        "scheduled": 1,
+        "workers": 1,
+    }
     while await api.platform.engine.fold(100):
         pass
     queries: list[dict[str, Any]] = [
@@ -75,6 +91,31 @@ async def test_prometheus_scrapes_a_bounded_number_of_series(
         ).returncode
         == 0
     )
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+async def test_of_fifty_thousand_queues_a_scrape_tells_two_hundred(
+    root: httpx.AsyncClient, api: Api, figure: Callable[[str], None]
+) -> None:
+    engine, many = api.platform.engine, 50_000
+    for start in range(0, many, 1_000):
+        numbers = range(start, start + 1_000)
+        made = (CreateQueue(name=f"queue-{number:05}") for number in numbers)
+        await asyncio.gather(*(engine.change_queue(engine.home, one) for one in made))
+    named = [new_job(f"queue-{number:05}", "send") for number in range(0, many, 100)]
+    await engine.insert(engine.home, named)
+    began = time.monotonic()
+    answer = await root.get("/metrics", timeout=60)
+    took = time.monotonic() - began
+    lines = [line for line in answer.text.splitlines() if not line.startswith("#")]
+    assert f'taskforge_left_out{{what="queues"}} {many - scraping.MOST_QUEUES}' in lines
+    jobs = [line for line in lines if line.startswith("taskforge_jobs{")]
+    assert len(jobs) == 3 * scraping.MOST_QUEUES
+    pending = [line for line in jobs if 'status="pending"' in line]
+    assert {line.rpartition(" ")[2] for line in pending} == {"1"}  # the fullest ones are told of
+    assert len(lines) < 2_000
+    figure(f"/metrics with {many:,} queues: {len(lines)} series in {took:.1f} s")
 
 
 async def test_a_question_that_makes_no_sense_is_answered_by_its_field(

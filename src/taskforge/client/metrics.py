@@ -9,6 +9,7 @@ from taskforge.client.requests import get, reader
 from taskforge.client.transport import Transport
 from taskforge.domain.custom_metrics import CustomMetrics
 from taskforge.domain.metrics import Metrics, NamedMetrics, Period, Subject
+from taskforge.domain.snapshot import ProjectSnapshot
 
 
 class _Named(msgspec.Struct):
@@ -21,6 +22,7 @@ class _List(msgspec.Struct):
     items: list[_Named]
 
 
+_snapshot = reader(ProjectSnapshot)
 _metrics, _list, _customs = reader(Metrics), reader(_List), reader(CustomMetrics)
 
 
@@ -29,6 +31,9 @@ class RemoteMetrics:
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
+
+    async def snapshot(self) -> ProjectSnapshot:
+        return await self._transport.send(get("/metrics/snapshot", _snapshot))
 
     async def metrics(self, subject: Subject, period: Period) -> Metrics:
         named = {"queue": subject.queue, "job_type": subject.job_type, "worker_id": subject.worker}

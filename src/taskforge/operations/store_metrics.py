@@ -2,6 +2,7 @@
 
 from taskforge.domain.custom_metrics import CustomMetrics
 from taskforge.domain.metrics import Metrics, NamedMetrics, Period, Subject
+from taskforge.domain.snapshot import ProjectSnapshot
 from taskforge.operations.custom_metrics import read_customs
 from taskforge.operations.metrics import (
     read_by_job_type,
@@ -9,6 +10,7 @@ from taskforge.operations.metrics import (
     read_by_worker,
     read_metrics,
 )
+from taskforge.operations.snapshots import take_snapshot
 from taskforge.ports.engine import Engine
 
 
@@ -17,6 +19,9 @@ class StoreMetrics:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+
+    async def snapshot(self) -> ProjectSnapshot:
+        return await take_snapshot(self._engine, self._engine.home)
 
     async def metrics(self, subject: Subject, period: Period) -> Metrics:
         return await read_metrics(self._engine, [self._engine.home], subject, period)

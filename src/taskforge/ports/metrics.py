@@ -4,9 +4,12 @@ from typing import Protocol
 
 from taskforge.domain.custom_metrics import CustomMetrics
 from taskforge.domain.metrics import Metrics, NamedMetrics, Period, Subject
+from taskforge.domain.snapshot import ProjectSnapshot
 
 
 class MetricsSource(Protocol):
+    # as it is now
+    async def snapshot(self) -> ProjectSnapshot: ...
     async def metrics(self, subject: Subject, period: Period) -> Metrics: ...
     # In the order of their names, behind `after`.
     async def by_queue(self, period: Period, after: str, limit: int) -> list[NamedMetrics]: ...

@@ -7,6 +7,7 @@ from uuid import UUID
 from taskforge.domain.custom_metrics import CustomMetrics
 from taskforge.domain.forecast import Forecast
 from taskforge.domain.metrics import DEFAULT_SECONDS, Metrics, NamedMetrics, Period
+from taskforge.domain.snapshot import ProjectSnapshot
 from taskforge.operations.forecasts import forecast_queue
 from taskforge.operations.naming import find_queue, subject_named
 from taskforge.wiring import metrics_of
@@ -21,6 +22,11 @@ class AppMetrics:
 
     def __init__(self, app: "TaskForge") -> None:
         self._app = app
+
+    async def snapshot(self) -> ProjectSnapshot:
+        """The project as it is now: jobs that run, wait, are scheduled, succeeded and failed, and
+        workers."""
+        return await metrics_of(await self._app.engine()).snapshot()
 
     async def read(
         self,

@@ -22,6 +22,7 @@ from taskforge.api.schema.views.metrics import (
 )
 from taskforge.domain.access import Permission, need
 from taskforge.domain.metrics import DEFAULT_SECONDS, NamedMetrics, Period, Subject
+from taskforge.domain.snapshot import ProjectSnapshot
 from taskforge.operations.custom_metrics import read_customs
 from taskforge.operations.metrics import (
     read_by_job_type,
@@ -29,6 +30,7 @@ from taskforge.operations.metrics import (
     read_by_worker,
     read_metrics,
 )
+from taskforge.operations.snapshots import take_snapshot
 
 Since = Annotated[Time | None, QueryParameter(description="Else `last_seconds` before the end")]
 Until = Annotated[Time | None, QueryParameter(description="Else now")]
@@ -146,6 +148,19 @@ async def list_worker_metrics(
 
 
 @get(
+    "/metrics/snapshot",
+    permission=Permission.QUEUE_READ,
+    tags=["Metrics"],
+    responses=responses(404),
+)
+async def get_snapshot(caller: NamedDependency[Caller], project: NewIn = None) -> ProjectSnapshot:
+    """A project as it is now, in six figures: jobs that run, wait to be run, wait for their time,
+    succeeded and failed, of those that are kept, and workers that are there."""
+    owner = await caller.project(project)
+    return await take_snapshot(caller.platform.engine, owner.number)
+
+
+@get(
     "/metrics/custom",
     permission=Permission.QUEUE_READ,
     tags=["Metrics"],
@@ -191,4 +206,5 @@ HANDLERS = [
     list_job_type_metrics,
     list_worker_metrics,
     list_custom_metrics,
+    get_snapshot,
 ]

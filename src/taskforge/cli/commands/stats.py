@@ -15,7 +15,7 @@ from taskforge.cli.ui.terminal import emit, table
 from taskforge.domain import rules
 from taskforge.domain.durations import span
 from taskforge.domain.metrics import Figures, Metrics, NamedMetrics, Period, Subject
-from taskforge.domain.worker import WorkerStatus
+from taskforge.domain.snapshot import ProjectSnapshot
 from taskforge.operations.naming import subject_named
 from taskforge.ports.engine import AnyEngine
 from taskforge.wiring import metrics_of
@@ -111,41 +111,29 @@ async def top(
 class _Seen(msgspec.Struct, frozen=True):
     """The live snapshot: what runs and waits now, and how the last minutes went."""
 
-    active: int
-    completed: int
-    failed: int
-    queue_size: int
-    workers: int
+    now: ProjectSnapshot
     each: list[NamedMetrics]
     total: Metrics
 
     def shape(self) -> dict[str, object]:
         return {
-            **{name: getattr(self, name) for name in _SNAPSHOT},
+            **msgspec.to_builtins(self.now),
             "metrics": msgspec.to_builtins(self.total),
         }
 
     def shown(self) -> Table:
         made = _table("queue", self.each, self.total)
         made.title = ", ".join(
-            f"{getattr(self, name):,} {name.replace('_', ' ')}" for name in _SNAPSHOT
+            f"{value:,} {name.replace('_', ' ')}"
+            for name, value in msgspec.structs.asdict(self.now).items()
         )
         return made
 
 
-_SNAPSHOT = ("active", "completed", "failed", "queue_size", "workers")
-
-
 async def _look(engine: AnyEngine, period: Period) -> _Seen:
-    stats = await engine.stats([engine.home])
-    workers = await engine.workers([engine.home])
     source = metrics_of(engine)
     return _Seen(
-        active=sum(one.processing for one in stats),
-        completed=sum(one.succeeded for one in stats),
-        failed=sum(one.failed for one in stats),
-        queue_size=sum(one.pending + one.scheduled for one in stats),
-        workers=sum(worker.status is not WorkerStatus.OFFLINE for worker in workers),
+        now=await source.snapshot(),
         each=await source.by_queue(period, "", MOST_SHOWN),
         total=await source.metrics(Subject(), period),
     )
