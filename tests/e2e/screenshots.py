@@ -55,6 +55,11 @@ def fill(site: Site, seconds: float) -> dict[str, str]:
     site.api.post("/dependencies", json={"name": "stripe"})
     site.api.post("/dependencies", json={"name": "mail server"})
     site.api.post("/circuits/open", json={"dependency": "mail server"})
+    for queue, policy in (
+        ("emails", {"max_workers": 6, "target_queue_length": 4}),
+        ("reports", {"max_workers": 3, "min_workers": 2}),
+    ):
+        site.api.put(f"/queues/{queue}/scaling", json=policy)
     waiting = site.enqueue("send_email", "invoices", to="ada@example.org")
     for number in range(23):
         site.enqueue("send_email", "invoices", to=f"user{number}@example.org")
@@ -82,6 +87,8 @@ def fill(site: Site, seconds: float) -> dict[str, str]:
         "job-succeeded": f"jobs/{newest(status='succeeded', job_type='make_report')}",
         "enqueue": "enqueue?queue=emails",
         "schedules": "schedules",
+        "scaling": "scaling",
+        "scaling-policy": f"scaling/{queues['emails']}",
         "alerts": "alerts",
         "circuits": "circuits",
         "schedule": f"schedules/{schedule}",
@@ -155,7 +162,7 @@ def main() -> None:
             with running("tests.e2e.nothing:forge") as site:
                 state = log_in(browser, site)
                 places = ("", "queues", "jobs", "schedules", "alerts", "circuits", "workers")
-                places += ("assignments",)
+                places += ("assignments", "scaling")
                 empty = {name or "first-run": name for name in places}
                 shoot(browser, site, state, empty, PICTURES / "empty", None)
         browser.close()

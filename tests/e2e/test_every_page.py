@@ -43,6 +43,7 @@ def places(site: Site) -> Iterator[dict[str, str]]:
         | {"threshold": 1},
     ).json()["id"]
     api.post("/dependencies", json={"name": "hostile"}).raise_for_status()
+    api.put("/queues/hostile/scaling", json={"max_workers": 3}).raise_for_status()
     worker = api.get("/workers").json()["items"][0]["id"]
     yield {
         "overview": "",
@@ -59,6 +60,8 @@ def places(site: Site) -> Iterator[dict[str, str]]:
         "schedules": "schedules",
         "a schedule": f"schedules/{schedule}",
         "a new schedule": "schedules/new",
+        "scaling policies": "scaling",
+        "a scaling policy": f"scaling/{queue}",
         "alerts": "alerts",
         "circuits": "circuits",
         "workers": "workers",
@@ -74,6 +77,7 @@ def places(site: Site) -> Iterator[dict[str, str]]:
     api.delete(f"/schedules/{schedule}")
     api.delete(f"/alerts/{rule}")
     api.delete("/dependencies/hostile")
+    api.delete("/queues/hostile/scaling")
 
 
 @pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.rotates)])

@@ -123,3 +123,26 @@ def test_a_dependency_is_held_back_and_let_through_on_the_page_of_circuits(
     page.get_by_text("lets all through").wait_for()
     assert site.api.get("/circuits", params={"mode": "open"}).json()["items"] == []
     site.api.delete("/dependencies/the bank").raise_for_status()
+
+
+def test_a_queue_gets_a_scaling_policy_that_says_what_it_would_do(
+    page: Any, site: Site, watch: Watch
+) -> None:
+    watch.expect(422)
+    at(page, site, "scaling")
+    page.get_by_text("No queue has a scaling policy.").wait_for()
+    page.get_by_role("button", name="New policy").click()
+    page.get_by_label("Queue", exact=True).select_option(label="held")
+    page.get_by_label(re.compile("^At most")).fill("-2")
+    page.get_by_role("button", name="Make the policy").click()
+    page.locator("#fault-max_workers", has_text="✕").wait_for()
+    page.get_by_label(re.compile("^At least")).fill("3")
+    page.get_by_label(re.compile("^At most")).fill("5")
+    page.get_by_role("button", name="Make the policy").click()
+    page.locator(".verdict-line", has_text="wants").wait_for()
+    assert site.api.get("/queues/held/scaling").json()["min_workers"] == 3
+    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("button", name="Resume").wait_for()
+    page.get_by_role("button", name="Delete…").click()
+    page.get_by_role("button", name="Take it away").click()
+    page.get_by_text("No queue has a scaling policy.").wait_for()

@@ -13,6 +13,7 @@ export const PAGES: Place[] = [
   { page: "queues", name: "Queues", key: "q", needs: "queue:read", first: true },
   { page: "jobs", name: "Jobs", key: "j", needs: "job:read", first: true },
   { page: "schedules", name: "Schedules", key: "s", needs: "job:read" },
+  { page: "scaling", name: "Autoscaling", key: "u", needs: "queue:read" },
   { page: "alerts", name: "Alerts", key: "a", needs: "queue:read" },
   { page: "circuits", name: "Circuits", key: "b", needs: "queue:read" },
   { page: "workers", name: "Workers", key: "w", needs: "worker:read", first: true },

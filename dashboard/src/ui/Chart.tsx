@@ -20,6 +20,8 @@ interface ChartProps {
   lines: Line[];
   tell: (value: number) => string;
   most?: number;
+  /** each value holds until the next */
+  steps?: boolean;
 }
 
 const HEIGHT = 112;
@@ -36,7 +38,7 @@ function colour(name: string): string {
   return found;
 }
 
-export default function Chart({ title, now, times, lines, tell, most }: ChartProps) {
+export default function Chart({ title, now, times, lines, tell, most, steps = false }: ChartProps) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const [asTable, setAsTable] = useState(false);
@@ -76,7 +78,7 @@ export default function Chart({ title, now, times, lines, tell, most }: ChartPro
           { stroke: text, grid: { show: false }, ticks: { show: false }, size: 20, font: "11px system-ui", space: 70, values: (made, all) => all.map((one) => axisTime(one, span(made.data[0] as number[]) > 2 * 86_400, zone)) },
           { stroke: text, grid: { stroke: line, width: 1 }, ticks: { show: false }, size: 52, font: "11px system-ui", space: 34, values: (_, all) => all.map((one) => (one === null ? "" : tell(one))) },
         ],
-        series: [{}, ...lines.map((one) => ({ label: one.label, stroke: colour(one.tone), width: 1.5, dash: one.dashed ? [4, 3] : undefined, points: { show: false }, spanGaps: false }))],
+        series: [{}, ...lines.map((one) => ({ label: one.label, stroke: colour(one.tone), width: 1.5, dash: one.dashed ? [4, 3] : undefined, points: { show: false }, spanGaps: false, paths: steps ? uPlot.paths.stepped!({ align: 1 }) : undefined }))],
       },
       data,
       element,

@@ -37,7 +37,7 @@ export function Keys() {
       </header>
       {shown.length === 0 ? <Empty title="There is no key.">Programs use an API key, workers over HTTP a worker key.</Empty> : (
         <table className="rows">
-          <thead><tr><th>name</th><th>begins</th><th className="wide-only">kind</th><th className="wide-only">may</th><th className="wide-only">project</th><th className="number">last used</th><th className="number wide-only">ends</th><th /></tr></thead>
+          <thead><tr><th>name</th><th>begins</th><th className="wide-only">kind</th><th className="wide-only">may</th><th className="wide-only">project</th><th className="number wide-only">last used</th><th className="number wide-only">ends</th><th /></tr></thead>
           <tbody>
             {shown.map((one) => (
               <tr key={one.id} className={one.revoked_at !== null ? "dim" : undefined}>
@@ -46,9 +46,9 @@ export function Keys() {
                 <td className="wide-only">{one.kind}</td>
                 <td className="wide-only cut" title={one.permissions.join(" ")}>{one.kind === "worker" ? "work" : one.permissions.join(" ")}</td>
                 <td className="wide-only">{one.project ?? "all"}</td>
-                <td className="number"><Time at={one.last_used_at} /></td>
+                <td className="number wide-only"><Time at={one.last_used_at} /></td>
                 <td className="number wide-only">{one.revoked_at !== null ? "revoked" : one.expires_at === null ? "never" : <Time at={one.expires_at} />}</td>
-                <td className="number">{write && one.revoked_at === null && <>{one.rotated_to === null && <button type="button" onClick={() => setAsking({ key: one, verb: "rotate" })}>Rotate…</button>}<button type="button" className="quiet-danger" onClick={() => setAsking({ key: one, verb: "revoke" })}>Revoke…</button></>}</td>
+                <td className="number acts">{write && one.revoked_at === null && <>{one.rotated_to === null && <button type="button" onClick={() => setAsking({ key: one, verb: "rotate" })}>Rotate…</button>}<button type="button" className="quiet-danger" onClick={() => setAsking({ key: one, verb: "revoke" })}>Revoke…</button></>}</td>
               </tr>
             ))}
           </tbody>
