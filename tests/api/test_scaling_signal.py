@@ -50,7 +50,7 @@ async def test_what_the_leader_wants_by_the_policy_is_told(
     assert (await root.get(f"{path}/scaling-signal")).json()["desired_workers"] is None
     now = await api.engine.now()
     state = msgspec.structs.replace(policy.state, desired=2, looked_at=now)
-    await records.save(Look(scaling=policy, state=state, term=0, at=now))
+    await records.save(Look(scaling=policy, state=state, term=0))
     assert (await root.get(f"{path}/scaling-signal")).json()["desired_workers"] == 2
 
 

@@ -10,11 +10,12 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from taskforge.control.drainer import Drainer
 from taskforge.control.leader import Term
-from taskforge.control.providers.provider import Departing, Fleet, Provider
-from taskforge.control.scaling_points import is_news, point_of, state_told
-from taskforge.domain.assignment import Assign, Unassign
-from taskforge.domain.errors import Conflict, NotFound
+from taskforge.control.providers.provider import Fleet, Provider, ProviderFailed
+from taskforge.control.scaling_points import entry_of, is_news, point_of, state_told
+from taskforge.domain.assignment import Assign
+from taskforge.domain.errors import Conflict
 from taskforge.domain.queue_scaling import (
     AskedFor,
     Drained,
@@ -24,12 +25,11 @@ from taskforge.domain.queue_scaling import (
     ScalingState,
 )
 from taskforge.domain.scaling import ScalingAction, ScalingAdvice, evaluate
-from taskforge.domain.worker import UpdateWorker, Worker, WorkerStatus
+from taskforge.domain.worker import WorkerStatus
 from taskforge.operations.scaling_sight import SeenQueue, fill_wishes, still_asked
 from taskforge.ports.engine import Engine
 from taskforge.storage.records.scaling import Look, ScalingRecords
 
-STOP_AGAIN_SECONDS = 30.0
 FORGET_WISH_SECONDS = 3_600.0
 
 
@@ -40,6 +40,7 @@ class Scaler:
         self._engine = engine
         self._records = records
         self._term = term
+        self._drainer = Drainer(engine, term)
 
     async def advise(
         self, seen: SeenQueue, now: datetime, last: ScalingPoint | None
@@ -75,7 +76,7 @@ class Scaler:
         if await self._assign(seen):
             return await self._save(seen, state, entries, now, last)
         if state.draining:
-            state, ended = await self._drain(seen, state, provider, now)
+            state, ended = await self._drainer.end(seen, state, provider, now)
             entries += ended
         advice = evaluate(seen.scaling.policy, figures, now)
         state = state_told(state, seen, advice, now)
@@ -96,7 +97,9 @@ class Scaler:
         for wish in state.asked:
             if not wish.is_acknowledged:
                 self._term.check()
-                await provider.scale_up(wish.count, above=wish.above)
+                # what it cannot do is given up below, and asked for anew if it is wanted still
+                with contextlib.suppress(ProviderFailed):
+                    await provider.scale_up(wish.count, above=wish.above)
         asked = tuple(msgspec.structs.replace(one, is_acknowledged=True) for one in state.asked)
         state = msgspec.structs.replace(state, asked=asked)
         return await self._keep(seen, state), state
@@ -165,12 +168,14 @@ class Scaler:
             state, asked=(*state.asked, wish), last_up=now, count=count, coming=state.coming + count
         )
         entry = self._entry(seen, ScalingNews.SCALE_UP, count, advice, advice.reason, now)
-        look = await self._save(seen, state, (*entries, entry), now, last)
+        # while it fails it is told of once, and again when it did it
+        now_or_then = ((*entries, entry), ()) if state.error is None else (entries, (entry,))
+        look = await self._save(seen, state, now_or_then[0], now, last, is_done=False)
         seen, state = _as_saved(seen, look)
         self._term.check()
         await provider.scale_up(count, above=fleet.wanted)
         asked = tuple(msgspec.structs.replace(one, is_acknowledged=True) for one in state.asked)
-        await self._keep(seen, msgspec.structs.replace(state, asked=asked))
+        await self._keep(seen, _well(msgspec.structs.replace(state, asked=asked)), now_or_then[1])
         return look
 
     # --- Fewer ---
@@ -204,58 +209,10 @@ class Scaler:
         look = await self._save(seen, state, (*entries, entry), now, last)
         seen, state = _as_saved(seen, look)
         for one in drained:
-            await self._tell(seen, one)
+            await self._drainer.begin(seen, one)
         told = tuple(msgspec.structs.replace(one, is_told=True) for one in state.draining)
         await self._keep(seen, msgspec.structs.replace(state, draining=told))
         return look
-
-    async def _drain(
-        self, seen: SeenQueue, state: ScalingState, provider: Provider, now: datetime
-    ) -> tuple[ScalingState, tuple[ScalingEntry, ...]]:
-        left: list[Drained] = []
-        entries: list[ScalingEntry] = []
-        grace = timedelta(seconds=seen.scaling.policy.drain_grace_seconds)
-        for one in state.draining:
-            worker = seen.worker(one.worker)
-            if worker is None or worker.status is WorkerStatus.OFFLINE:
-                await self._stop(provider, one, worker)
-                await self._unassign(seen, one)
-                reason = f"{one.name} was drained and has stopped"
-                entries.append(self._entry(seen, ScalingNews.STOPPED, 1, None, reason, now))
-            elif not one.is_told:
-                await self._tell(seen, one)
-                left.append(msgspec.structs.replace(one, is_told=True))
-            elif not worker.drain_mode and one.stopped_at is None:
-                reason = f"{one.name} was let take jobs again, and is kept"
-                entries.append(self._entry(seen, ScalingNews.KEPT, 1, None, reason, now))
-            elif (worker.active_jobs == 0 or one.since + grace <= now) and _is_due(one, now):
-                await self._stop(provider, one, worker)
-                left.append(msgspec.structs.replace(one, stopped_at=now))
-            else:
-                left.append(one)
-        return msgspec.structs.replace(state, draining=tuple(left)), tuple(entries)
-
-    async def _tell(self, seen: SeenQueue, one: Drained) -> None:
-        self._term.check()
-        with contextlib.suppress(NotFound):
-            change = UpdateWorker(worker=one.worker, drain_mode=True)
-            await self._engine.change_worker(seen.queue.project, change)
-
-    async def _stop(self, provider: Provider, one: Drained, worker: Worker | None) -> None:
-        self._term.check()
-        known = (
-            Departing(worker_id=one.worker, name=one.name)
-            if worker is None
-            else Departing.of(worker)
-        )
-        await provider.stop(known)
-
-    async def _unassign(self, seen: SeenQueue, one: Drained) -> None:
-        """Not the last one: the queue would be everybody's then."""
-        if one.worker in seen.servants and len(seen.servants) > 1:
-            with contextlib.suppress(NotFound, Conflict):
-                change = Unassign(seen.queue.id, one.worker)
-                await self._engine.change_assignment(seen.queue.project, change)
 
     # --- Writing ---
 
@@ -268,21 +225,12 @@ class Scaler:
         reason: str,
         now: datetime,
     ) -> ScalingEntry:
-        return ScalingEntry(
-            number=0,
-            queue=seen.queue.name,
-            queue_id=seen.queue.id,
-            at=now,
-            news=news,
-            count=count,
-            desired=seen.scaling.state.desired if advice is None else advice.desired,
-            reason=reason,
-            term=self._term.number,
-            figures=seen.figures,
-        )
+        return entry_of(seen, news, count, advice, reason, now, self._term.number)
 
-    async def _keep(self, seen: SeenQueue, state: ScalingState) -> SeenQueue:
-        look = Look(scaling=seen.scaling, state=state, term=self._term.number)
+    async def _keep(
+        self, seen: SeenQueue, state: ScalingState, entries: tuple[ScalingEntry, ...] = ()
+    ) -> SeenQueue:
+        look = Look(scaling=seen.scaling, state=state, entries=entries, term=self._term.number)
         saved = await self._records.save(look)
         return msgspec.structs.replace(seen, scaling=saved)
 
@@ -293,10 +241,12 @@ class Scaler:
         entries: tuple[ScalingEntry, ...],
         now: datetime,
         last: ScalingPoint | None,
+        *,
+        is_done: bool = True,
     ) -> Look | None:
-        """What is news; None where there is none."""
-        if state.error is not None:
-            state = msgspec.structs.replace(state, error=None, failures=0, retry_at=None)
+        """What is news; None where there is none. `is_done`: the provider did all it was asked."""
+        if is_done:
+            state = _well(state)
         fresh = point_of(seen, state, now)
         point = fresh if is_news(fresh, last) else None
         before = msgspec.structs.replace(seen.scaling.state, looked_at=state.looked_at)
@@ -316,6 +266,7 @@ def _as_saved(seen: SeenQueue, look: Look | None) -> tuple[SeenQueue, ScalingSta
     return msgspec.structs.replace(seen, scaling=look.scaling), look.scaling.state
 
 
-def _is_due(one: Drained, now: datetime) -> bool:
-    again = timedelta(seconds=STOP_AGAIN_SECONDS)
-    return one.stopped_at is None or one.stopped_at + again <= now
+def _well(state: ScalingState) -> ScalingState:
+    """But for workers that it would not stop."""
+    error = next((one.error for one in state.draining if one.error is not None), None)
+    return msgspec.structs.replace(state, error=error, failures=0, retry_at=None)

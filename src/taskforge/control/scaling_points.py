@@ -1,5 +1,5 @@
-"""What is written of a look at a scaling policy: what it said, and a point of its series where that
-is worth a place."""
+"""What is written of a look at a scaling policy: what it said, a line of its history, and a point
+of its series where that is worth a place."""
 
 from datetime import datetime
 
@@ -8,6 +8,8 @@ import msgspec
 from taskforge.domain.queue_scaling import (
     POINT_SECONDS,
     STEADY_SECONDS,
+    ScalingEntry,
+    ScalingNews,
     ScalingPoint,
     ScalingState,
 )
@@ -27,6 +29,29 @@ def state_told(
         workers=seen.figures.workers,
         slots=seen.slots,
         looked_at=now,
+    )
+
+
+def entry_of(
+    seen: SeenQueue,
+    news: ScalingNews,
+    count: int,
+    advice: ScalingAdvice | None,
+    reason: str,
+    now: datetime,
+    term: int,
+) -> ScalingEntry:
+    return ScalingEntry(
+        number=0,
+        queue=seen.queue.name,
+        queue_id=seen.queue.id,
+        at=now,
+        news=news,
+        count=count,
+        desired=seen.scaling.state.desired if advice is None else advice.desired,
+        reason=reason,
+        term=term,
+        figures=seen.figures,
     )
 
 

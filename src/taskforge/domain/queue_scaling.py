@@ -50,6 +50,9 @@ class Drained(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime
     is_told: bool = False  # the store knows that it takes no more jobs
     stopped_at: datetime | None = None  # the provider was last told to stop it
+    # the provider was last told to, and would not; nothing else waits for that
+    failed_at: datetime | None = None
+    error: str | None = None
 
 
 class ScalingState(msgspec.Struct, frozen=True, kw_only=True):
