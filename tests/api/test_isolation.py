@@ -68,7 +68,9 @@ HARMLESS = {
     "password",
     "payload",
     "permissions",
+    "cost",
     "priority",
+    "priority_pacing",
     "provider",  # those of others are refused: tests/api/test_scaling.py
     "pid_started",
     "quota",

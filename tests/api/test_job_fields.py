@@ -75,10 +75,12 @@ EXAMPLES = {
     "idempotency_seconds": Example(60.0, None, None, None),
     "fairness_key": Example("f", "fairness_key", "fairness_key", "fairness_key"),
     "trace": Example("00-abc", "trace", "trace", "trace", "trace"),
+    "cost": Example(50, "cost", "cost", "cost", "cost"),
 }
 GIVEN_APART = {"queue", "job_type", "payload", "id", "note"}
 SECONDS_FROM_NOW = {"delay_seconds", "deadline_seconds", "expires_seconds"}
-NOT_HASHED = {"timeout_seconds", "idempotency_key", "idempotency_seconds", "fairness_key", "trace"}
+NOT_HASHED = {"timeout_seconds", "idempotency_key", "idempotency_seconds", "fairness_key"}
+NOT_HASHED |= {"trace", "cost"}
 
 
 def test_every_field_of_a_new_job_has_an_example() -> None:

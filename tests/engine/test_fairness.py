@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 
 from taskforge.domain.changes import EditJob
+from taskforge.domain.claim import Claim
 from taskforge.domain.ids import job_of
 from taskforge.domain.job import Claimed, Inserted, JobStatus, new_job
 from taskforge.domain.outcome import (
@@ -322,6 +323,39 @@ async def test_a_rate_by_key_holds_over_all_priorities_of_a_queue(world: World) 
     worker = await world.worker()
     assert len(await world.claim(worker, 10)) == 2
     assert await world.claim(worker, 10) == []
+
+
+@pytest.mark.parametrize("keys_beside", [0, 40])  # that give a few jobs each by other statements
+async def test_what_a_job_costs_beyond_one_unit_is_paid_before_the_next_of_its_key(
+    world: World, keys_beside: int
+) -> None:
+    """Units a minute hold over time, across processes, and other keys pay nothing."""
+    other = await world.another()
+    await world.queue("fair", fairness={"rate_limit_per_key": 60})
+    worker = await world.online_worker()
+    dear = [await world.enqueue("fair", fairness_key="dear", cost=10) for _ in range(3)]
+    for number in range(keys_beside):
+        await flood(world, f"plain {number}", 1)
+    plain = await flood(world, "plain", 2)
+    first = await world.claim_jobs(worker, 50)
+    assert set(first) & {*dear, *plain} == {dear[0], plain[0]}
+    assert len(first) == 2 + keys_beside
+    assert (await world.job(dear[0])).cost == 10
+    world.clock.advance(1)
+    assert await world.claim_jobs(worker, 50) == [plain[1]]
+    for _ in range(9):
+        world.clock.advance(0.98)
+        assert await other.claim(Claim(worker.incarnation, 50)) == []
+        # What is owed is not forgotten while others use their rate.
+        await flood(world, f"late {world.clock.now()}", 1)
+        assert len(await world.claim(worker, 50)) == 1
+    world.clock.advance(0.2)
+    assert await world.claim_jobs(worker, 50) == [dear[1]]
+    found = await world.engine.explain([1], dear[2])
+    assert found.reasons[0].code == "key_rate_limit"
+    assert found.reasons[0].text.startswith(
+        "its key has 60 units a minute, of which its start takes 10: the next one in "
+    )
 
 
 async def test_a_key_that_may_start_nothing_keeps_no_other_from_its_turn(world: World) -> None:

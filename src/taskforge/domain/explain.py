@@ -141,7 +141,7 @@ def _pending(
         *reasons.shut(job, standing, now),
         *reasons.without_worker(job, queue, standing, candidates),
         *reasons.unplaced(queue, standing, candidates),
-        *reasons.limited(queue, standing, now),
+        *reasons.limited(job, queue, standing, now),
         *reasons.paced(job, queue, standing),
         *reasons.behind(standing),
     ]

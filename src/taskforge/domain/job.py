@@ -65,6 +65,8 @@ class Extras(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     column, and gives them back to readers and handlers. All are null unless they are set."""
 
     trace: Annotated[str | None, Text(2_000)] = None
+    # how many units of its key's rate a start takes, where the queue has `rate_limit_per_key`
+    cost: Annotated[int | None, Whole(1, 1_000)] = None
 
 
 KEPT_AS_IS = ("timeout_seconds", "unique_key", "idempotency_key", "fairness_key")
@@ -118,6 +120,7 @@ class NewJob(Extras, frozen=True, kw_only=True, gc=False):
             and self.idempotency_key is None
             and self.fairness_key is None
             and self.trace is None
+            and self.cost is None
             and not self.tags
         )
 
@@ -154,6 +157,7 @@ class JobOptions(TypedDict, total=False):
     idempotency_key: str | None
     fairness_key: str | None
     trace: str | None
+    cost: int | None
 
 
 class NewJobOptions(JobOptions, total=False):
@@ -215,6 +219,11 @@ def extras_text(job: Extras) -> str | None:
 def extras_of(text: str | None) -> dict[str, Any]:
     """The extras that the store kept, by name."""
     return {} if text is None else msgspec.structs.asdict(_read_extras(text))
+
+
+def cost_of(extras: str | None) -> int:
+    """How many units a start of the job takes, by the extras that the store kept."""
+    return 1 if extras is None else _read_extras(extras).cost or 1
 
 
 class Inserted(msgspec.Struct, frozen=True, gc=False):

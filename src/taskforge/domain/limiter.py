@@ -92,7 +92,8 @@ def take(bucket: Bucket, state: BucketState | None, now: float, wanted: int) -> 
     """Grant up to `wanted` tokens. A clock that is set back adds nothing and takes nothing away."""
     state = refill(bucket, state, now)
     granted = max(0, min(wanted, int(state.tokens + FORGIVEN)))
-    left = max(0.0, state.tokens - granted)
+    # Below nothing is what starts have cost beyond what was there: it is paid before the next one.
+    left = max(min(0.0, state.tokens), state.tokens - granted)
     wait = 0.0 if granted >= wanted else max(0.0, (1.0 - left) / _pace(bucket, state))
     behind = isinstance(bucket, LeakyBucket) and (state.behind or granted < wanted)
     return Grant(_with(state, left, behind), granted, wait)

@@ -226,7 +226,7 @@ def unplaced(queue: Queue, standing: PlaceInLine, candidates: Sequence[Candidate
     return [Reason("unplaced", text)]
 
 
-def limited(queue: Queue, standing: PlaceInLine, now: datetime) -> list[Reason]:
+def limited(job: StoredJob, queue: Queue, standing: PlaceInLine, now: datetime) -> list[Reason]:
     reasons, settings, rate = [], queue.settings, standing.rate
     if (
         settings.max_concurrent_jobs is not None
@@ -247,10 +247,13 @@ def limited(queue: Queue, standing: PlaceInLine, now: datetime) -> list[Reason]:
         reasons.append(Reason("key_concurrency", text))
     of_key = standing.key_rate
     if fairness is not None and of_key is not None and of_key.wait > 0:
-        text = (
-            f"at most {fairness.rate_limit_per_key:g} jobs of its key start in a minute: the next "
-            f"one in {span(of_key.wait)}"
-        )
+        lets = f"at most {fairness.rate_limit_per_key:g} jobs of its key start in a minute"
+        if job.cost is not None:
+            lets = (
+                f"its key has {fairness.rate_limit_per_key:g} units a minute, of which its start "
+                f"takes {job.cost:,}"
+            )
+        text = f"{lets}: the next one in {span(of_key.wait)}"
         reasons.append(Reason("key_rate_limit", text, now + timedelta(seconds=of_key.wait)))
     if settings.rate_limit is not None and rate is not None and rate.wait > 0:
         lets = f"starts at most {settings.rate_limit:g} jobs a minute"

@@ -121,6 +121,7 @@ class WireJob(Answer, frozen=True, kw_only=True):
     waited_seconds: float = 0.0
     tags: tuple[str, ...] = ()
     trace: str | None = None
+    cost: int | None = None
 
 
 class ClaimAnswer(Answer, frozen=True, kw_only=True):
@@ -202,6 +203,7 @@ def wire_job(job: Claimed) -> WireJob:
         waited_seconds=job.waited_seconds,
         tags=job.tags,
         trace=job.trace,
+        cost=job.cost,
     )
 
 
@@ -229,6 +231,7 @@ def claimed(job: WireJob) -> Claimed:
         policy=_policy(job.max_crashes),
         tags=job.tags,
         trace=job.trace,
+        cost=job.cost,
     )
 
 

@@ -12,7 +12,7 @@ from taskforge.storage.catalog import OpenLane
 class KeyLimits:
     """Those of one queue, whose gate the claim holds. Jobs without a key are not limited."""
 
-    __slots__ = ("_asked", "_fairness", "_grants", "_now", "_rooms", "_states", "_used")
+    __slots__ = ("_asked", "_fairness", "_grants", "_now", "_owed", "_rooms", "_states", "_used")
 
     def __init__(self, fairness: Fairness, now: float) -> None:
         self._fairness = fairness
@@ -21,6 +21,7 @@ class KeyLimits:
         self._states: dict[int, BucketState] = {}
         self._grants: dict[int, Grant] = {}
         self._used: dict[int, int] = {}
+        self._owed: dict[int, int] = {}  # units beyond one for each of these
         self._asked: dict[int, int] = {}  # what the statement under way may use besides
 
     @property
@@ -56,6 +57,7 @@ class KeyLimits:
         bucket = self._fairness.bucket
         if bucket is None or room <= 0:
             return room
+        used += self._owed.get(key, 0)
         grant = take(bucket, self._states.get(key), self._now, room + used)
         self._grants[key] = grant
         return grant.granted - used
@@ -69,31 +71,53 @@ class KeyLimits:
         return full | {
             key
             for key, grant in self._grants.items()
-            if grant.wait > 0 and grant.granted <= used.get(key, 0)
+            if (
+                self._left(key, grant) < 1
+                if key in self._owed
+                else grant.wait > 0 and grant.granted <= used.get(key, 0)
+            )
         }
 
-    def use(self, key: int, jobs: int) -> None:
+    def _left(self, key: int, grant: Grant) -> float:
+        """What the rate of a key has left once what its starts took is paid."""
+        taken = self._used.get(key, 0) + self._owed.get(key, 0)
+        return grant.state.tokens + grant.granted - taken
+
+    def use(self, key: int, jobs: int, units: int) -> None:
+        """So many jobs of this key start, and take so many units of its rate. What a start takes is
+        known once the job was taken: it starts when there is a unit, and what it takes beyond is
+        paid before the next one does."""
         if key != NO_KEY:
             self._used[key] = self._used.get(key, 0) + jobs
+            if units > jobs:
+                self._owed[key] = self._owed.get(key, 0) + units - jobs
 
     def kept(self) -> Iterator[tuple[int, float, float]]:
         """Of each key that used its rate what it has left, and as of when."""
         bucket = self._fairness.bucket
         for key, grant in self._grants.items():
-            used = self._used.get(key, 0)
+            used = self._used.get(key, 0) + self._owed.get(key, 0)
             if bucket is not None and used:
                 kept = settle(bucket, self._states.get(key), grant, used, more=True)
                 if kept is not None:
                     yield key, kept.tokens, kept.at
 
     @property
-    def forgets_before(self) -> float | None:
-        """What a rate remembers of a key since then is as much as nothing."""
+    def forgets_before(self) -> tuple[float, float] | None:
+        """What a rate remembers of a key since then is as much as nothing, but for what it owes;
+        and how many units a second that pays."""
         bucket = self._fairness.bucket
-        return None if bucket is None else self._now - bucket.burst / bucket.rate - 1.0
+        if bucket is None:
+            return None
+        return self._now - bucket.burst / bucket.rate - 1.0, bucket.rate
 
     def waits(self) -> Iterable[float]:
         """After how many seconds rates that held jobs back let the next ones through."""
+        bucket = self._fairness.bucket
+        for key in self._owed.keys() & self._grants.keys():
+            left = self._left(key, self._grants[key])
+            if bucket is not None and left < 1:
+                yield (1 - left) / bucket.rate
         for key, grant in self._grants.items():
-            if grant.wait > 0 and self._used.get(key, 0) >= grant.granted:
+            if key not in self._owed and grant.wait > 0 and self._used.get(key, 0) >= grant.granted:
                 yield grant.wait

@@ -45,6 +45,10 @@ async def enqueue(
     fairness_key: Annotated[
         str | None, Parameter(help="Where the queue has `fairness`, its keys take turns.")
     ] = None,
+    cost: Annotated[
+        int | None,
+        Parameter(help="How many units of its key's rate a start takes; 1 if not given."),
+    ] = None,
     max_attempts: int | None = None,
     tag: Annotated[tuple[str, ...], Parameter(help="Repeatable.")] = (),
     wait: Annotated[
@@ -76,6 +80,7 @@ async def enqueue(
             at=when,
             unique_key=unique,
             fairness_key=fairness_key,
+            cost=cost,
             max_attempts=max_attempts,
             tags=tag,
         )

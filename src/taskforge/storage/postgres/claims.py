@@ -15,7 +15,7 @@ import msgspec
 from taskforge.domain.claim import Claim
 from taskforge.domain.errors import LeaseLost, StoreUnavailable
 from taskforge.domain.fairness import NO_KEY
-from taskforge.domain.job import Claimed
+from taskforge.domain.job import Claimed, cost_of
 from taskforge.domain.limiter import LeakyBucket
 from taskforge.domain.queue import QueueSettings
 from taskforge.storage.aging_lanes import Moment
@@ -38,7 +38,7 @@ from taskforge.storage.postgres.silences import bridge
 CONTENDED_TRIES = 5
 MOST_ROUNDS = 64
 # in what claim.sql and adopt.sql return
-_LANE, _TURN, _KEY = map(itemgetter, (1, 10, 14))
+_LANE, _EXTRAS, _TURN, _KEY = map(itemgetter, (1, 9, 10, 14))
 
 
 class Filled(msgspec.Struct):
@@ -247,7 +247,10 @@ class PostgresClaims:
             rows = await self._claim(connection, ask, usable, caps) if usable else []
             queue_of = {lane.number: lane.queue for lane in usable}
             taken = Counter(queue_of[row["lane"]] for row in rows)
-            by_key = Counter((queue_of[_LANE(row)], _KEY(row) or NO_KEY) for row in rows)
+            by_key: dict[tuple[int, int], list[int]] = {}
+            for row in rows if gates.limits_keys else ():
+                spot = queue_of[_LANE(row)], _KEY(row) or NO_KEY
+                by_key.setdefault(spot, []).append(cost_of(_EXTRAS(row)))
             await gates.count_probes(ask.taker.project, usable, Counter(map(_LANE, rows)))
             wait = await gates.close(taken, by_key, len(rows))
         unheard = self._catalog_cache.unheard.setdefault(ask.taker.project, set())

@@ -113,6 +113,11 @@ class Gates:
         full = {queue: limits.full for queue, limits in self._keys.items()}
         return [lane for lane in allowed if lane is not None], full
 
+    @property
+    def limits_keys(self) -> bool:
+        """Whether any queue that was asked limits its keys."""
+        return bool(self._keys)
+
     async def within_circuits(self, lanes: Sequence[OpenLane]) -> list[OpenLane]:
         """What may be asked of these lanes without more probes than half-open circuits let
         through."""
@@ -146,18 +151,18 @@ class Gates:
         moved = self._probes.moved()
         await save_circuits(self._connections, self._connection, project, moved, names)
 
-    async def _close_keys(self, taken: Mapping[tuple[int, int], int]) -> list[float]:
-        """Keep what the rates of keys have left; `taken`: how many jobs, by queue and key."""
-        for (queue, key), count in taken.items():
+    async def _close_keys(self, taken: Mapping[tuple[int, int], Sequence[int]]) -> list[float]:
+        """Keep what the rates of keys have left; `taken`: what each job took, by queue and key."""
+        for (queue, key), costs in taken.items():
             if queue in self._keys:
-                self._keys[queue].use(key, count)
+                self._keys[queue].use(key, len(costs), sum(costs))
         kept = [(queue, *one) for queue, limits in self._keys.items() for one in limits.kept()]
         if kept:
             await self._connection.executemany(self._connections.sql("save_key_gate"), kept)
             for queue, limits in self._keys.items():
-                await self._connection.execute(
-                    self._connections.sql("forget_key_gates"), queue, limits.forgets_before
-                )
+                if limits.forgets_before is not None:
+                    forget = self._connections.sql("forget_key_gates")
+                    await self._connection.execute(forget, queue, *limits.forgets_before)
         return [wait for limits in self._keys.values() for wait in limits.waits()]
 
     async def _news(self) -> dict[int, tuple[int, int]]:
@@ -180,11 +185,14 @@ class Gates:
         return gate is not None and used < gate.cap and claimed < self._limit
 
     async def close(
-        self, taken: Mapping[int, int], by_key: Mapping[tuple[int, int], int], claimed: int
+        self,
+        taken: Mapping[int, int],
+        by_key: Mapping[tuple[int, int], Sequence[int]],
+        claimed: int,
     ) -> float | None:
-        """Keep what the limits remember; `taken`: how many jobs of each queue, `by_key`: of each
-        queue and fairness key. Returns after how many seconds a rate that held jobs back lets the
-        next one through."""
+        """Keep what the limits remember; `taken`: how many jobs of each queue, `by_key`: what each
+        took, by queue and fairness key. Returns after how many seconds a rate that held jobs back
+        lets the next one through."""
         changed, waits = [], await self._close_keys(by_key)
         for queue, gate in self._gates.items():
             bucket, used = gate.settings.bucket, taken.get(queue, 0)

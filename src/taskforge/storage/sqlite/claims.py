@@ -36,6 +36,7 @@ from taskforge.storage.sqlite.transaction import Transaction
 
 MOST_ROUNDS = 64
 FOREVER = 2**63 - 1
+_EXTRAS = itemgetter(8)  # in what take.sql returns
 
 
 def claim(transaction: Transaction, wish: Claim) -> tuple[list[Claimed], float | None]:
@@ -306,7 +307,7 @@ class WorkerClaim:
                     lane.key,
                 )
             )
-            self._gates.use(lane, len(rows))
+            self._gates.use(lane, len(rows), map(_EXTRAS, rows))
             taken += taken_jobs(lane, rows, self._transaction.now)
         moved = gone = 0
         for name, lanes in (("take_into_plain", plain), ("take_into", full)):

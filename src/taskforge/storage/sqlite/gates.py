@@ -2,11 +2,12 @@
 time."""
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
 from taskforge.domain.fairness import NO_KEY
+from taskforge.domain.job import cost_of
 from taskforge.domain.limiter import (
     Adaptive,
     Bucket,
@@ -112,7 +113,8 @@ class Gates:
                 allowed.append(msgspec.structs.replace(lane, most=most))
         return allowed
 
-    def use(self, lane: OpenLane, count: int) -> None:
+    def use(self, lane: OpenLane, count: int, extras: Iterable[str | None] = ()) -> None:
+        """So many jobs of this lane were taken, with these extras."""
         if lane.probing:
             self._probes.take(lane.probing, count)
         gate = self._gates.get(lane.queue)
@@ -120,7 +122,8 @@ class Gates:
             gate.used += count
         limits = self._keys.get(lane.queue)
         if limits is not None:
-            limits.use(lane.key, count)
+            units = sum(map(cost_of, extras)) if limits.has_rate else count
+            limits.use(lane.key, count, units)
 
     def _open(self, lane: OpenLane) -> Gate:
         settings, granted, bucket = lane.settings, self._limit, lane.settings.bucket
@@ -158,7 +161,9 @@ class Gates:
             changed = [(queue, *one) for one in limits.kept()]
             if changed:
                 self._transaction.executemany(sql("save_key_gate"), changed)
-                self._transaction.execute(sql("forget_key_gates"), (queue, limits.forgets_before))
+                if limits.forgets_before is not None:
+                    forgotten = (queue, *limits.forgets_before)
+                    self._transaction.execute(sql("forget_key_gates"), forgotten)
             waits += limits.waits()
         for queue, gate in self._gates.items():
             if gate.bucket is None or gate.grant is None:

@@ -71,12 +71,16 @@ def take_few_of_many(
     rows: list[Row] = transaction.execute(sql("take_few"), these).fetchall() if fences else []
     lasts = {spot_of(row[10], row[11]): row[1] for row in rows}
     counts = Counter(spot_of(row[10], row[11]) for row in rows)
+    extras: dict[int, list[str | None]] = {}
+    if lanes[0].settings.limits_keys:
+        for row in rows:
+            extras.setdefault(spot_of(row[10], row[11]), []).append(row[8])
     left: dict[int, int | None] = {}
     for lane in lanes:
         spot = lane.spot
         given = counts[spot]
         left[spot] = lasts[spot] if given == lane.most else None
-        gates.use(lane, given)
+        gates.use(lane, given, extras.get(spot, ()))
     occupancy.leave_in_turns(left, moment)
     if not rows:
         return [], counts

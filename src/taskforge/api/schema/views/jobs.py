@@ -46,6 +46,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     idempotency_key: str | None
     fairness_key: str | None
     trace: str | None
+    cost: int | None
     origin_queue: str | None
     worker_id: UUID | None
     worker_name: str | None
@@ -93,6 +94,7 @@ def job_view(
         idempotency_key=job.idempotency_key,
         fairness_key=job.fairness_key,
         trace=job.trace,
+        cost=job.cost,
         origin_queue=job.origin_queue,
         worker_id=job.worker_id,
         worker_name=job.worker_name,
