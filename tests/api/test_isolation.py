@@ -38,6 +38,8 @@ from tests.support.serving import Api
 # Names of parameters and fields that cannot name anything of someone else's; every other one must
 # be in a world's values.
 HARMLESS = {
+    "worker_cursor",
+    "worker_name",
     "action",
     "after",
     "beats",

@@ -232,3 +232,46 @@ async def test_a_queue_with_nothing_behind_it_has_no_forecast_but_says_so(
     await root.post("/api/v1/queues/foretold/pause")
     assert (await root.get("/api/v1/queues/foretold/forecast")).json()["outlook"] == "paused"
     assert (await root.get("/api/v1/queues/none-such/forecast")).status_code == 404
+
+
+async def test_lists_come_in_pages_and_by_part_of_a_name(root: httpx.AsyncClient) -> None:
+    for number in range(5):
+        body = {"name": f"mail-{number}"}
+        assert (await root.post("/api/v1/queues", json=body)).status_code == 201
+        assert (await root.post("/api/v1/workers", json=body)).status_code == 201
+    for what in ("queues", "workers"):
+        found: list[str] = []
+        cursor: dict[str, str] = {}
+        while True:
+            query = {"limit": "2", "name": "mail-*", **cursor}
+            page = (await root.get(f"/api/v1/{what}", params=query)).json()
+            found += [one["name"] for one in page["items"]]
+            if page["next_cursor"] is None:
+                break
+            cursor = {"cursor": page["next_cursor"]}
+        assert found == [f"mail-{number}" for number in range(5)]
+        exact = (await root.get(f"/api/v1/{what}?name=mail-3")).json()["items"]
+        assert [one["name"] for one in exact] == ["mail-3"]
+        missing = await root.get(f"/api/v1/{what}?name=mail-33")
+        assert missing.status_code == 404
+        assert "did you mean 'mail-3'" in missing.json()["detail"]
+        for wrong in ("cursor=x", "limit=0", "limit=1001"):
+            assert (await root.get(f"/api/v1/{what}?{wrong}")).status_code == 422, wrong
+    workers = (await root.get("/api/v1/workers")).json()["items"]
+    for one in workers:
+        made = await root.put(f"/api/v1/queues/mail-1/assignments/{one['id']}", json={})
+        assert made.status_code == 201
+    query = f"queue_id={made.json()['queue_id']}&limit=3"
+    page = (await root.get(f"/api/v1/assignments?{query}")).json()
+    rest = await root.get(f"/api/v1/assignments?{query}&cursor={page['next_cursor']}")
+    assert len(page["items"]) + len(rest.json()["items"]) == 5
+    matrix = await root.get("/api/v1/assignments/matrix?name=*-1&worker_name=*-2&limit=1")
+    assert [one["name"] for one in matrix.json()["queues"]] == ["mail-1"]
+    assert [one["worker_id"] for one in matrix.json()["assignments"]] == [
+        one["id"] for one in workers if one["name"] == "mail-2"
+    ]
+    page = (await root.get("/api/v1/assignments/matrix?limit=1&worker_limit=2")).json()
+    assert (len(page["queues"]), len(page["workers"])) == (1, 2)
+    assert page["next_cursor"]
+    assert page["next_worker_cursor"]
+    assert (await root.get("/api/v1/assignments/matrix?limit=101")).status_code == 422

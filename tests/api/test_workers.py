@@ -196,7 +196,8 @@ async def test_who_is_healthy_and_what_is_asked_wrongly(root: httpx.AsyncClient)
     for query in (f"queue_id={uuid4()}", f"worker_id={uuid4()}"):
         assert (await root.get(f"/api/v1/assignments?{query}")).status_code == 404, query
     assert (await root.get(f"/api/v1/assignments?worker_id={well['worker']}")).json() == {
-        "items": []
+        "items": [],
+        "next_cursor": None,
     }
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from taskforge.domain.errors import Conflict, Invalid, NotFound
+from taskforge.domain.name_pages import NamePage
 from tests.support.crew import Crew
 
 
@@ -36,9 +37,43 @@ async def test_assignments_are_made_changed_and_removed(crew_on_each: Crew) -> N
     matrix = await assignments.matrix()
     assert {queue.name for queue in matrix.queues} >= {"mails", "reports"}
     assert len(matrix.assignments) == len(matrix.workers) == 2
+    part = await assignments.matrix_part(NamePage(name="mail*"), NamePage(limit=1))
+    assert [queue.name for queue in part.queues] == ["mails"]
+    assert [worker.name for worker in part.workers] == ["one"]
+    assert part.assignments == []
+    following = NamePage(limit=1, cursor=part.worker_cursor)
+    part = await assignments.matrix_part(NamePage(name="mail*"), following)
+    assert [(each.queue, each.worker) for each in part.assignments] == [(made.queue, made.worker)]
     await assignments.delete("mails", made.worker)
     with pytest.raises(NotFound):
         await assignments.get("mails", "two")
     with pytest.raises(NotFound, match="mails"):
         await assignments.create("mail", "two")
     assert one.name == "one"
+
+
+async def test_queues_and_workers_are_listed_in_pages_and_by_part_of_their_name(
+    crew_on_each: Crew,
+) -> None:
+    forge = crew_on_each.forge
+    for name in ("mail", "mail-a*", "mail-b", "reports"):
+        await forge.queues.create(name)
+    for name in ("one", "two"):
+        await crew_on_each.start(name=name)
+    assert [queue.name for queue in await forge.queues.all("mail*")] == [
+        "mail", "mail-a*", "mail-b",
+    ]  # fmt: skip
+    assert [queue.name for queue in await forge.queues.all("mail")] == ["mail"]
+    assert (await forge.queues.get("mail-a*")).name == "mail-a*"
+    first = await forge.queues.page(name="*-*", limit=1)
+    assert [queue.name for queue in first.items] == ["mail-a*"]
+    second = await forge.queues.page(name="*-*", limit=5, cursor=first.cursor)
+    assert [queue.name for queue in second.items] == ["mail-b"]
+    with pytest.raises(NotFound, match="mail-b"):
+        await forge.queues.page(name="mail-bb")
+    assert [worker.name for worker in await forge.workers.all(name="t*")] == ["two"]
+    assert [worker.name for worker in (await forge.workers.page(limit=1)).items] == ["one"]
+    with pytest.raises(NotFound, match="two"):
+        await forge.workers.page(name="twoo")
+    with pytest.raises(Invalid, match="limit"):
+        await forge.queues.page(limit=1_001)

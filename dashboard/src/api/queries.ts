@@ -15,7 +15,7 @@ export const queryClient = new QueryClient({
 });
 
 export type Project = string | undefined;
-const of = (project: Project, cursor?: string) => ({ params: { query: { project, cursor } as { project: Project } } });
+const of = (project: Project, cursor?: string, paged = true) => ({ params: { query: { project, cursor, ...(paged ? { limit: 1_000 } : {}) } as { project: Project } } });
 const MOST_PAGES = 20;
 
 /** All of a list that may come in pages: pages of the dashboard sort and search these themselves. */
@@ -50,7 +50,7 @@ export const queueQuery = (id: string) =>
 export const statsQuery = (project: Project) =>
   queryOptions({
     queryKey: ["stats", project],
-    queryFn: () => everyPage((cursor) => data(api.GET("/api/v1/stats", of(project, cursor)))),
+    queryFn: () => everyPage((cursor) => data(api.GET("/api/v1/stats", of(project, cursor, false)))),
     placeholderData: keepPreviousData,
   });
 

@@ -17,9 +17,10 @@ import psutil
 
 from taskforge.cli.store import explained
 from taskforge.domain.access import Forbidden
-from taskforge.domain.errors import NotFound, StoreUnavailable, nearest
+from taskforge.domain.errors import StoreUnavailable
 from taskforge.domain.retry import Patience
 from taskforge.node import Node, make_node
+from taskforge.operations.directory import no_queue
 from taskforge.ports.engine import AnyEngine
 from taskforge.sdk.app import TaskForge
 from taskforge.services import Errand, Service
@@ -215,10 +216,10 @@ async def connected(
         if options.get("queues"):
             # a worker's key does not see queues; the server knows them all the same
             with contextlib.suppress(Forbidden):
-                known = [queue.name for queue in await engine.queues([engine.home])]
                 for name in options["queues"]:
-                    if name not in known:
-                        raise NotFound("queue", name, nearest=nearest(name, known))
+                    found = await engine.directory.find_queues([engine.home], name)
+                    if not any(queue.name == name for queue in found):
+                        raise await no_queue(engine, [engine.home], name)
         worker = await forge.worker(
             **{name: value for name, value in options.items() if value is not None}
         )

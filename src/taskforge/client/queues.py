@@ -13,20 +13,8 @@ from taskforge.domain.queue import CreateQueue, DeleteQueue, Queue, UpdateQueue
 from taskforge.domain.worker import RegisterWorker, Worker, WorkerChange
 
 
-class _Queues(msgspec.Struct):
-    items: list[QueueShape]
-
-
 class _Stats(msgspec.Struct):
     items: list[StatsShape]
-
-
-class _Workers(msgspec.Struct):
-    items: list[WorkerShape]
-
-
-class _Assignments(msgspec.Struct):
-    items: list[AssignmentShape]
 
 
 class _Totals(msgspec.Struct):
@@ -35,16 +23,12 @@ class _Totals(msgspec.Struct):
     failed: int
 
 
-_queue, _queues, _stats = reader(QueueShape), reader(_Queues), reader(_Stats)
-_worker, _workers, _totals = reader(WorkerShape), reader(_Workers), reader(_Totals)
-_assignment, _assignments = reader(AssignmentShape), reader(_Assignments)
+_queue, _stats = reader(QueueShape), reader(_Stats)
+_worker, _totals = reader(WorkerShape), reader(_Totals)
+_assignment = reader(AssignmentShape)
 
 
 # --- Queues ---
-
-
-def queues() -> Request[list[Queue]]:
-    return get("/queues", lambda body: [one.to_domain() for one in _queues(body).items])
 
 
 def get_queue(queue: UUID) -> Request[Queue]:
@@ -84,10 +68,6 @@ def _read_queue(body: bytes) -> Queue:
 
 
 # --- Workers ---
-
-
-def workers() -> Request[list[Worker]]:
-    return get("/workers", lambda body: [one.to_domain() for one in _workers(body).items])
 
 
 def worker_totals(worker: UUID) -> Request[WorkerTotals]:
@@ -132,10 +112,6 @@ def _read_worker(body: bytes) -> Worker:
 
 
 # --- Assignments ---
-
-
-def assignments() -> Request[list[Assignment]]:
-    return get("/assignments", lambda body: [one.to_domain() for one in _assignments(body).items])
 
 
 def get_assignment(queue: UUID, worker: UUID) -> Request[Assignment]:

@@ -13,6 +13,7 @@ import msgspec
 
 from taskforge.client import jobs as about_jobs
 from taskforge.client import queues, requests, worker_protocol
+from taskforge.client.directory import RemoteDirectory
 from taskforge.client.requests import Request
 from taskforge.client.transport import Transport, options_for
 from taskforge.domain.access import Forbidden, Throttled
@@ -45,6 +46,7 @@ class RemoteEngine:
     def __init__(self, url: str, token: str) -> None:
         self._options = options_for(url, token)
         self._transport: Transport | None = None
+        self.directory = RemoteDirectory(lambda: self.transport)
 
     @property
     def transport(self) -> Transport:
@@ -195,7 +197,7 @@ class RemoteEngine:
         return msgspec.structs.replace(queue, deleted_at=await self.now())
 
     async def queues(self, projects: Sequence[int]) -> list[Queue]:
-        return await self._send(queues.queues())
+        return await self.directory.every_queue()
 
     async def stats(self, projects: Sequence[int], *, exact: bool = False) -> list[QueueStats]:
         try:
@@ -213,7 +215,7 @@ class RemoteEngine:
         return await self._send(last)
 
     async def workers(self, projects: Sequence[int]) -> list[Worker]:
-        return await self._send(queues.workers())
+        return await self.directory.every_worker()
 
     async def worker_totals(self, projects: Sequence[int]) -> list[WorkerTotals]:
         workers = dict.fromkeys(worker.id for worker in await self.workers(projects))
@@ -229,7 +231,7 @@ class RemoteEngine:
         return assignment
 
     async def assignments(self, projects: Sequence[int]) -> list[Assignment]:
-        return await self._send(queues.assignments())
+        return await self.directory.every_assignment()
 
     # --- A worker's life ---
 

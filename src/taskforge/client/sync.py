@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from typing import Self, TypeVar
 from uuid import UUID
 
-from taskforge.client import jobs, queues
+import msgspec
+
+from taskforge.client import directory, jobs, queues
 from taskforge.client.requests import Request
 from taskforge.client.transport import SyncTransport, options_for
 from taskforge.domain.changes import Changed, JobChange
@@ -13,6 +15,7 @@ from taskforge.domain.decoded import DecodedJob, DecodedPage, decode_job, decode
 from taskforge.domain.explanation import Explanation
 from taskforge.domain.job import Inserted, NewJob
 from taskforge.domain.job_page import Counted
+from taskforge.domain.name_pages import NamePage
 from taskforge.domain.query import JobFilter, Page, QueueStats
 from taskforge.domain.queue import Queue
 
@@ -61,7 +64,14 @@ class SyncClient:
         return self.send(jobs.change(job, verb))
 
     def queues(self) -> Sequence[Queue]:
-        return self.send(queues.queues())
+        found: list[Queue] = []
+        page = NamePage(limit=directory.PAGE)
+        while True:
+            part = self.send(directory.queues(page))
+            found += part.items
+            if part.cursor is None:
+                return found
+            page = msgspec.structs.replace(page, cursor=part.cursor)
 
     def stats(self) -> Sequence[QueueStats]:
         return self.send(queues.stats())

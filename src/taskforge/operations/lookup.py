@@ -5,7 +5,7 @@ from uuid import UUID
 
 from taskforge.domain.access import Forbidden, Principal
 from taskforge.domain.alert import AlertRule
-from taskforge.domain.errors import Invalid, NotFound, TaskForgeError, nearest
+from taskforge.domain.errors import Invalid, NotFound, TaskForgeError
 from taskforge.domain.failure_group import FailureGroup
 from taskforge.domain.job import StoredJob
 from taskforge.domain.job_parts import BRIEF, WHOLE, Parts
@@ -14,6 +14,7 @@ from taskforge.domain.schedule import Schedule
 from taskforge.domain.webhook import Webhook
 from taskforge.domain.worker import Worker
 from taskforge.operations import alerts, schedules, webhooks
+from taskforge.operations.directory import no_queue
 from taskforge.operations.platform import Platform
 from taskforge.storage.records.failures import FailureRecords
 
@@ -33,10 +34,9 @@ async def find_queue(platform: Platform, principal: Principal, name: UUID | str)
     """By id, or by name among those that the principal may touch. No queue is named like the id of
     another."""
     identifier = _parse_id(name)
-    queues = await platform.engine.queues(principal.projects)
-    matches = [queue for queue in queues if queue.id == identifier] or [
-        queue for queue in queues if queue.name == name
-    ]
+    directory = platform.engine.directory
+    queues = await directory.find_queues(principal.projects, str(name))
+    matches = [queue for queue in queues if queue.id == identifier] or queues
     if len(matches) > 1:
         raise Invalid(
             "queue", f"{name!r} is in {len(matches)} of your projects", "name it by its id"
@@ -44,10 +44,9 @@ async def find_queue(platform: Platform, principal: Principal, name: UUID | str)
     if matches:
         return matches[0]
     if identifier is None:
-        known = [queue.name for queue in queues]
-        raise NotFound("queue", str(name), nearest=nearest(str(name), known))
-    others = await platform.engine.queues(await platform.tenants.others(principal))
-    elsewhere = any(queue.id == identifier for queue in others)
+        raise await no_queue(platform.engine, principal.projects, str(name))
+    others = await platform.tenants.others(principal)
+    elsewhere = bool(await directory.find_queues(others, str(identifier)))
     raise absence(principal, "queue", identifier, elsewhere)
 
 
@@ -103,10 +102,11 @@ async def find_failure_group(
 
 async def find_worker(platform: Platform, principal: Principal, identifier: UUID) -> Worker:
     """The newest life of it."""
-    for worker in reversed(await platform.engine.workers(principal.projects)):
+    find = platform.engine.directory.find_workers
+    for worker in reversed(await find(principal.projects, str(identifier))):
         if worker.id == identifier:
             return worker
-    others = await platform.engine.workers(await platform.tenants.others(principal))
+    others = await find(await platform.tenants.others(principal), str(identifier))
     elsewhere = any(worker.id == identifier for worker in others)
     raise absence(principal, "worker", identifier, elsewhere)
 

@@ -2,10 +2,10 @@
 
 from uuid import UUID
 
-from taskforge.domain.errors import NotFound, nearest
 from taskforge.domain.metrics import Subject
 from taskforge.domain.queue import Queue
 from taskforge.domain.worker import Worker
+from taskforge.operations.directory import no_queue, no_worker
 from taskforge.ports.engine import AnyEngine
 
 
@@ -27,25 +27,21 @@ async def subject_named(
 async def find_queue(engine: AnyEngine, name: str, project: int | None = None) -> Queue:
     """By name or id, in the engine's own project or another; a name wins, should one look like an
     id."""
-    queues = await engine.queues([engine.home if project is None else project])
-    for queue in sorted(queues, key=lambda queue: queue.name != name):
-        if name in (queue.name, str(queue.id)):
-            return queue
-    raise NotFound("queue", name, nearest=nearest(name, (queue.name for queue in queues)))
+    projects = [engine.home if project is None else project]
+    for queue in await engine.directory.find_queues(projects, name):
+        return queue
+    raise await no_queue(engine, projects, name)
 
 
 async def find_worker(engine: AnyEngine, name: str) -> Worker:
     """By name, id or incarnation."""
-    workers = await engine.workers([engine.home])
-    for worker in sorted(workers, key=lambda worker: worker.name != name):
-        if name in (worker.name, str(worker.id), str(worker.incarnation)):
-            return worker
-    raise NotFound("worker", name, nearest=nearest(name, (worker.name for worker in workers)))
+    for worker in await engine.directory.find_workers([engine.home], name):
+        return worker
+    raise await no_worker(engine, [engine.home], name)
 
 
 async def _newest_worker(engine: AnyEngine, name: str) -> UUID:
-    workers = await engine.workers([engine.home])
-    for worker in reversed(workers):
+    for worker in reversed(await engine.directory.find_workers([engine.home], name)):
         if name in (worker.name, str(worker.id)):
             return worker.id
-    raise NotFound("worker", name, nearest=nearest(name, [worker.name for worker in workers]))
+    raise await no_worker(engine, [engine.home], name)

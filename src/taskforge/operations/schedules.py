@@ -18,6 +18,7 @@ from taskforge.domain.schedule import (
     check_timing,
     preview,
 )
+from taskforge.operations.directory import no_queue
 from taskforge.ports.engine import AnyEngine
 from taskforge.ports.schedules import Schedules
 
@@ -96,6 +97,6 @@ def preview_schedule(timing: Timing, now: datetime, count: int) -> list[datetime
 
 
 async def _check_queue(engine: AnyEngine, project: int, job: JobTemplate) -> None:
-    known = [queue.name for queue in await engine.queues([project])]
-    if job.queue not in known:
-        raise NotFound("queue", job.queue, nearest=nearest(job.queue, known))
+    found = await engine.directory.find_queues([project], job.queue)
+    if not any(queue.name == job.queue for queue in found):
+        raise await no_queue(engine, [project], job.queue)

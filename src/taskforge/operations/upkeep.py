@@ -17,6 +17,7 @@ SLICE = 500
 SLICES_IN_A_ROW = 20
 FOLD_SECONDS = 5.0
 PRUNE_SECONDS = 60.0
+LANES, LANES_SECONDS = 5_000, 300.0
 OFTEN = 0.7  # of an interval; its own rounds are never closer
 SILENT = 4.0  # intervals without a look at what was lost: nobody could look, then
 
@@ -56,6 +57,11 @@ class Upkeep:
                 ),
                 Periodic("folding", self.fold, seconds=FOLD_SECONDS),
                 Periodic("pruning", self._prune, seconds=prune_interval),
+                Periodic(
+                    "retiring of lanes",
+                    lambda: engine.retire_lanes(LANES),
+                    seconds=LANES_SECONDS,
+                ),
             ],
         )
 

@@ -7,6 +7,7 @@ from taskforge.domain.audit import Note
 from taskforge.domain.errors import Conflict, Invalid
 from taskforge.domain.query import WorkerTotals
 from taskforge.domain.worker import WORKER_TYPES, Worker, WorkerChange
+from taskforge.operations import directory
 from taskforge.ports.engine import AnyEngine, Engine
 
 
@@ -36,10 +37,22 @@ async def select_workers(
     worker_type: str | None,
     healthy: bool,
     heartbeat_timeout_seconds: float | None,
+    name: str | None = None,
 ) -> list[Worker]:
-    """Of a type, and `healthy` ones alone: heard of within the given seconds, else within the
-    store's own bound."""
-    workers = await engine.workers(projects)
+    """Whose name fits, of a type, and `healthy` ones alone: heard of within the given seconds,
+    else within the store's own bound."""
+    workers = [worker async for worker in directory.every_worker(engine, projects, name)]
+    return await select_among(engine, workers, worker_type, healthy, heartbeat_timeout_seconds)
+
+
+async def select_among(
+    engine: AnyEngine,
+    workers: Sequence[Worker],
+    worker_type: str | None,
+    healthy: bool,
+    heartbeat_timeout_seconds: float | None,
+) -> list[Worker]:
+    """The same of these."""
     if healthy:
         now = await engine.now()
         workers = [

@@ -3,6 +3,7 @@
 from typing import Protocol, TypeGuard
 
 from taskforge.ports.catalogs import Queues, Workers
+from taskforge.ports.directory import Directory, StoreDirectory
 from taskforge.ports.dispatch import Dispatch
 from taskforge.ports.events import EventLog
 from taskforge.ports.examination import Examination
@@ -16,6 +17,9 @@ from taskforge.ports.work import Leases, StoreLeases, Work
 
 class AnyEngine(Lifecycle, Jobs, Executions, Queues, Workers, Leases, Protocol):
     """What a store and a server in front of one both answer."""
+
+    @property
+    def directory(self) -> Directory: ...
 
 
 class Engine(
@@ -32,6 +36,9 @@ class Engine(
     Protocol,
 ):
     """A store that this process reaches itself."""
+
+    @property
+    def directory(self) -> StoreDirectory: ...
 
 
 def is_store(engine: AnyEngine) -> TypeGuard[Engine]:

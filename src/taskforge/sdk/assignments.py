@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from taskforge.domain.assignment import Assign, Assignment, Reassign, Unassign
+from taskforge.domain.name_pages import NamePage
 from taskforge.domain.queue import Queue
 from taskforge.operations import assignments as operations
 from taskforge.operations.assignments import AssignmentMatrix, Load
@@ -65,6 +66,15 @@ class AppAssignments:
         """Every queue, every worker, and the assignments between them."""
         engine = await self._app.engine()
         return await operations.read_matrix(engine, [engine.home])
+
+    async def matrix_part(
+        self, queues: NamePage | None = None, workers: NamePage | None = None
+    ) -> AssignmentMatrix:
+        """Some queues by some workers, at most 100 of each, and where to go on with either."""
+        engine = await self._app.engine()
+        return await operations.read_matrix_part(
+            engine, [engine.home], queues or NamePage(), workers or NamePage()
+        )
 
     async def workers_by_load(self, queue: UUID | str) -> list[Load]:
         """The workers that may take a queue's jobs now, lowest load first."""

@@ -85,7 +85,12 @@ class DeclaredQueues:
 
 async def _bring_about(engine: AnyEngine, project: int, declared: Declared) -> None:
     for _ in range(TRIES):
-        known = {queue.name: queue for queue in await engine.queues([project])}
+        known = {
+            queue.name: queue
+            for name in (declared.name, declared.dead_letter_queue)
+            if name is not None
+            for queue in await engine.directory.find_queues([project], name)
+        }
         with suppress(Conflict):
             change = _change(declared, known)
             if change is not None:

@@ -47,8 +47,12 @@ async def _of_store(engine: Engine, after: str | None) -> AsyncIterator[AppEvent
             if cursor is None:
                 cursor = (await engine.events(None, 1)).cursor
             page = await engine.events(cursor, PAGE)
-            if any(event.queue not in names for event in page.items if event.queue is not None):
-                names = {one.number: one.name for one in await engine.queues([engine.home])}
+            numbers = {
+                event.queue
+                for event in page.items
+                if event.queue is not None and event.project == engine.home
+            }
+            names = await engine.directory.name_queues(numbers) if numbers else {}
         except StoreUnavailable as error:
             await asyncio.sleep(error.retry_after)
             continue

@@ -5,8 +5,10 @@ from uuid import UUID
 
 import msgspec
 
+from taskforge.domain.name_pages import Listed, NamePage
 from taskforge.domain.query import QueueStats
 from taskforge.domain.queue import CreateQueue, DeleteQueue, Queue, QueueSettings, UpdateQueue
+from taskforge.operations import directory
 from taskforge.operations.naming import find_queue
 
 if TYPE_CHECKING:
@@ -20,9 +22,19 @@ class AppQueues:
     def __init__(self, app: "TaskForge") -> None:
         self._app = app
 
-    async def all(self) -> list[Queue]:
+    async def all(self, name: str | None = None) -> list[Queue]:
+        """Every one, or those whose name fits: `mail*` begins so, `*mail*` has it somewhere."""
         engine = await self._app.engine()
-        return await engine.queues([engine.home])
+        return [queue async for queue in directory.every_queue(engine, [engine.home], name)]
+
+    async def page(
+        self, *, name: str | None = None, limit: int = 100, cursor: str | None = None
+    ) -> Listed[Queue]:
+        """So many of them by name, behind where `cursor` says that the page before ended. A page
+        may be short; only one without a cursor is the last."""
+        engine = await self._app.engine()
+        wanted = NamePage(name=name, limit=limit, cursor=cursor)
+        return await directory.list_queues(engine, [engine.home], wanted)
 
     async def get(self, name: UUID | str) -> Queue:
         return await find_queue(await self._app.engine(), str(name))

@@ -3,8 +3,10 @@
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from taskforge.domain.name_pages import Listed, NamePage
 from taskforge.domain.query import WorkerTotals
 from taskforge.domain.worker import RegisterWorker, UpdateWorker, Worker, check_worker
+from taskforge.operations import directory
 from taskforge.operations import workers as operations
 from taskforge.operations.naming import find_worker
 
@@ -21,17 +23,28 @@ class AppWorkers:
     async def all(
         self,
         *,
+        name: str | None = None,
         worker_type: str | None = None,
         healthy: bool = False,
         heartbeat_timeout_seconds: float | None = None,
     ) -> list[Worker]:
-        """`healthy` leaves out those that are offline, unwell by their own word, or silent for
+        """Every one, or those whose name fits: `gpu*` begins so, `*gpu*` has it somewhere.
+        `healthy` leaves out those that are offline, unwell by their own word, or silent for
         longer than `heartbeat_timeout_seconds`."""
         operations.check_selection(worker_type, healthy, heartbeat_timeout_seconds)
         engine = await self._app.engine()
         return await operations.select_workers(
-            engine, [engine.home], worker_type, healthy, heartbeat_timeout_seconds
+            engine, [engine.home], worker_type, healthy, heartbeat_timeout_seconds, name
         )
+
+    async def page(
+        self, *, name: str | None = None, limit: int = 100, cursor: str | None = None
+    ) -> Listed[Worker]:
+        """So many of them by name, behind where `cursor` says that the page before ended. A page
+        may be short; only one without a cursor is the last."""
+        engine = await self._app.engine()
+        wanted = NamePage(name=name, limit=limit, cursor=cursor)
+        return await directory.list_workers(engine, [engine.home], wanted)
 
     async def get(self, name: UUID | str) -> Worker:
         return await find_worker(await self._app.engine(), str(name))

@@ -1,27 +1,49 @@
 """Assignments: which workers serve which queues."""
 
+from typing import Annotated
 from uuid import UUID
 
 import msgspec
 from litestar import Response, delete, get, patch, put
 from litestar.di import NamedDependency
-from litestar.params import FromPath, FromQuery, JSONBody
+from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
 from taskforge.api.entry.caller import Caller
 from taskforge.api.entry.etags import IfMatch, mark_in, tagged
 from taskforge.api.entry.problems import responses
-from taskforge.api.routes.queues import ProjectName, QueueList, QueueName
+from taskforge.api.routes.queues import Limit, NameFilter, ProjectName, QueueList, QueueName
 from taskforge.api.schema.views.assignments import AssignmentView, assignment_view
 from taskforge.api.schema.views.queues import QueueView, queue_view
 from taskforge.api.schema.views.workers import WorkerView, worker_view
 from taskforge.domain.access import Permission
 from taskforge.domain.assignment import Assign, Assignment, Reassign, Unassign
+from taskforge.domain.name_pages import AssignmentPage, NamePage, check_assignment_page
 from taskforge.domain.queue import Queue
 from taskforge.operations import assignments
+
+QueueIds = Annotated[
+    list[UUID] | None,
+    QueryParameter(name="queue_id", description="Of these queues, at most 100"),
+]
+WorkerIds = Annotated[
+    list[UUID] | None,
+    QueryParameter(name="worker_id", description="Of these workers, at most 100"),
+]
+Side = Annotated[int, QueryParameter(ge=1, le=100, description="At most so many")]
+WorkerFilter = Annotated[
+    str | None,
+    QueryParameter(
+        name="worker_name",
+        description="Workers of this name or id, or whose names fit: `*` stands for any letters",
+    ),
+]
 
 
 class AssignmentList(msgspec.Struct, frozen=True):
     items: list[AssignmentView]
+    next_cursor: str | None = None
+    """Pass it as `cursor` for the page behind. A page may be short, or empty, and only null says
+    that it was the last"""
 
 
 class AssignmentBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -48,12 +70,16 @@ class LoadList(msgspec.Struct, frozen=True):
 
 
 class Matrix(msgspec.Struct, frozen=True):
-    """Every queue, every worker, and the assignments between them. A queue without an active one is
+    """Some queues, some workers, and the assignments between them. A queue without an active one is
     served by all who subscribe."""
 
     queues: list[QueueView]
     workers: list[WorkerView]
     assignments: list[AssignmentView]
+    next_cursor: str | None = None
+    """Pass it as `cursor` for the queues behind these; null says that they were the last"""
+    next_worker_cursor: str | None = None
+    """Pass it as `worker_cursor` for the workers behind these; null says that they were the last"""
 
 
 @get(
@@ -65,18 +91,27 @@ class Matrix(msgspec.Struct, frozen=True):
 async def list_assignments(
     caller: NamedDependency[Caller],
     project: ProjectName = None,
-    queue_id: FromQuery[UUID | None] = None,
-    worker_id: FromQuery[UUID | None] = None,
+    queue_ids: QueueIds = None,
+    worker_ids: WorkerIds = None,
+    limit: Limit = 100,
+    cursor: FromQuery[str | None] = None,
 ) -> AssignmentList:
-    """List assignments, of a queue, of a worker, or all."""
-    if queue_id is not None:
-        await caller.queue(queue_id)
-    if worker_id is not None:
-        await caller.worker(worker_id)
-    found = await assignments.list_assignments(
-        caller.platform.engine, await caller.projects(project), queue_id, worker_id
+    """List assignments, of some queues, of some workers, or all."""
+    page = AssignmentPage(
+        queues=tuple(queue_ids or ()),
+        workers=tuple(worker_ids or ()),
+        limit=limit,
+        cursor=cursor,
     )
-    return AssignmentList([assignment_view(assignment) for assignment in found])
+    check_assignment_page(page)
+    for queue_id in page.queues:
+        await caller.queue(queue_id)
+    for worker_id in page.workers:
+        await caller.worker(worker_id)
+    found = await caller.platform.engine.directory.list_assignments(
+        await caller.projects(project), page
+    )
+    return AssignmentList([assignment_view(one) for one in found.items], found.cursor)
 
 
 @get(
@@ -85,14 +120,30 @@ async def list_assignments(
     tags=["Assignments"],
     responses=responses(404),
 )
-async def assignment_matrix(caller: NamedDependency[Caller], project: ProjectName = None) -> Matrix:
-    """Queues, workers and assignments of a project in one answer."""
-    matrix = await assignments.read_matrix(caller.platform.engine, await caller.projects(project))
+async def assignment_matrix(
+    caller: NamedDependency[Caller],
+    project: ProjectName = None,
+    name: NameFilter = None,
+    limit: Side = 100,
+    cursor: FromQuery[str | None] = None,
+    worker: WorkerFilter = None,
+    worker_limit: Side = 100,
+    worker_cursor: FromQuery[str | None] = None,
+) -> Matrix:
+    """Some queues by some workers of a project: at most 100 of each, by name."""
+    matrix = await assignments.read_matrix_part(
+        caller.platform.engine,
+        await caller.projects(project),
+        NamePage(name=name, limit=limit, cursor=cursor),
+        NamePage(name=worker, limit=worker_limit, cursor=worker_cursor),
+    )
     names = await caller.project_names()
     return Matrix(
         [queue_view(queue, names) for queue in matrix.queues],
         [worker_view(worker, names) for worker in matrix.workers],
         [assignment_view(assignment) for assignment in matrix.assignments],
+        matrix.queue_cursor,
+        matrix.worker_cursor,
     )
 
 

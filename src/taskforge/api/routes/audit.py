@@ -8,7 +8,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromQuery, QueryParameter
 
 from taskforge.api.entry.caller import Caller
-from taskforge.api.routes.jobs import Limit
+from taskforge.api.routes.queues import Limit
 from taskforge.api.schema.values import Time
 from taskforge.api.schema.views.audit import AuditView, audit_view
 from taskforge.domain.access import Forbidden, Permission

@@ -102,11 +102,12 @@ async def _messages(
             if only is None and may_see_cluster(caller.principal):
                 projects.append(CLUSTER)
             names = await caller.project_names() if events else {}
-            queues = (
-                {one.number: one.name for one in await caller.platform.engine.queues(projects)}
-                if events
-                else {}
-            )
+            numbers = {
+                event.queue
+                for event in events
+                if event.queue is not None and event.project in projects
+            }
+            queues = await caller.platform.engine.directory.name_queues(numbers) if numbers else {}
             for event in events:
                 if (
                     event.project in projects

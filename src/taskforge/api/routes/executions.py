@@ -10,8 +10,7 @@ from litestar.params import FromPath, FromQuery, QueryParameter
 
 from taskforge.api.entry.caller import Caller
 from taskforge.api.entry.problems import responses
-from taskforge.api.routes.jobs import Limit
-from taskforge.api.routes.queues import ProjectName
+from taskforge.api.routes.queues import Limit, ProjectName
 from taskforge.api.schema.views.executions import ExecutionView, LineView, execution_view, line_view
 from taskforge.domain.access import Permission
 from taskforge.domain.errors import Invalid

@@ -1,6 +1,5 @@
 """Changes of jobs: one, or all that match."""
 
-from collections.abc import Sequence
 from typing import Annotated, TypeVar
 from uuid import UUID
 
@@ -31,12 +30,13 @@ from taskforge.domain.changes import (
     RetryJob,
     check_change,
 )
-from taskforge.domain.errors import Invalid, NotFound, nearest
+from taskforge.domain.errors import Invalid
 from taskforge.domain.job import JobStatus
 from taskforge.domain.job_parts import BRIEF
 from taskforge.domain.job_request import read_moment
 from taskforge.domain.query import JobFilter, Page, check_filter, check_page
-from taskforge.domain.queue import MAX_PAYLOAD_BYTES, named
+from taskforge.domain.queue import MAX_PAYLOAD_BYTES
+from taskforge.operations.directory import check_queue
 from taskforge.operations.jobs import change, change_where, dry_run, dry_run_named
 
 T = TypeVar("T")
@@ -230,9 +230,9 @@ async def change_jobs(
         if getattr(data, name) is not None and (data.where is None or data.dry_run):
             raise Invalid(name, "is for changes by a filter", "leave it out")
     projects = await caller.projects(project)
-    if isinstance(verb, EditJob):
-        await _check_queue(caller, projects, str(verb.queue))
     engine, jobs = caller.platform.engine, data.ids
+    if isinstance(verb, EditJob):
+        await check_queue(engine, projects, str(verb.queue))
     if jobs is not None and data.dry_run:
         would = await dry_run_named(engine, projects, jobs, verb)
         return BulkChanged(would.changed, would.refused, dry_run=True)
@@ -256,12 +256,6 @@ async def change_jobs(
             break
     following = last.cursor if data.limit is not None else None
     return BulkChanged(last.changed, last.refused, next_cursor=following)
-
-
-async def _check_queue(caller: Caller, projects: Sequence[int], queue: str) -> None:
-    queues = await caller.platform.engine.queues(projects)
-    if not named(queue, [(one.name, one.id) for one in queues]):
-        raise NotFound("queue", queue, nearest=nearest(queue, [one.name for one in queues]))
 
 
 def _verb(data: BulkChange) -> JobChange:

@@ -10,7 +10,7 @@ from litestar.params import FromPath, FromQuery, QueryParameter
 
 from taskforge.api.entry.caller import Caller
 from taskforge.api.entry.problems import responses
-from taskforge.api.routes.queues import ProjectName, StatsList, summed
+from taskforge.api.routes.queues import Limit, ProjectName, StatsList, summed
 from taskforge.api.schema.values import Time
 from taskforge.api.schema.views.jobs import JobView, job_view
 from taskforge.domain.access import Permission
@@ -22,7 +22,6 @@ from taskforge.domain.query import MOST_IDS, JobFilter, Page, check_filter, chec
 from taskforge.domain.queue import named
 from taskforge.operations.jobs import read_some
 
-Limit = Annotated[int, QueryParameter(ge=1, le=1_000, description="At most so many")]
 Ids = Annotated[
     list[UUID] | None,
     QueryParameter(name="id", description="These jobs, as far as they are there; no other filter"),

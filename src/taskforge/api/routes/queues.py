@@ -13,11 +13,13 @@ from taskforge.api.entry.etags import IfMatch, tagged, version_in
 from taskforge.api.entry.problems import responses
 from taskforge.api.schema.views.queues import QueueStatsView, QueueView, queue_view, stats_view
 from taskforge.domain.access import Permission
-from taskforge.domain.errors import Conflict, NotFound, Stale, nearest
+from taskforge.domain.errors import Conflict, Stale
 from taskforge.domain.forecast import Forecast
 from taskforge.domain.metrics import Subject
+from taskforge.domain.name_pages import NamePage
 from taskforge.domain.query import QueueStats
 from taskforge.domain.queue import CreateQueue, DeleteQueue, Queue, QueueSettings, UpdateQueue
+from taskforge.operations import directory
 from taskforge.operations.forecasts import forecast_from, period_before
 from taskforge.operations.metrics import read_metrics
 from taskforge.operations.scaling_signal import ScalingSignal
@@ -35,6 +37,17 @@ NewIn = Annotated[
 QueueName = Annotated[
     str,
     PathParameter(description="A queue's id, or its name where only one of your projects has it"),
+]
+
+
+Limit = Annotated[int, QueryParameter(ge=1, le=1_000, description="At most so many")]
+NameFilter = Annotated[
+    str | None,
+    QueryParameter(
+        name="name",
+        description="A name or an id, or part of a name: `*` stands for any letters, as in "
+        "`mail*` and `*mail*`",
+    ),
 ]
 
 
@@ -59,6 +72,9 @@ class QueueEdit(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 class QueueList(msgspec.Struct, frozen=True):
     items: list[QueueView]
+    next_cursor: str | None = None
+    """Pass it as `cursor` for the page behind. A page may be short, or empty, and only null says
+    that it was the last"""
 
 
 class Totals(msgspec.Struct, frozen=True):
@@ -80,14 +96,19 @@ class StatsList(msgspec.Struct, frozen=True):
 
 @get("/queues", permission=Permission.QUEUE_READ, tags=["Queues"], responses=responses(404))
 async def list_queues(
-    caller: NamedDependency[Caller], project: ProjectName = None, name: FromQuery[str | None] = None
+    caller: NamedDependency[Caller],
+    project: ProjectName = None,
+    name: NameFilter = None,
+    limit: Limit = 100,
+    cursor: FromQuery[str | None] = None,
 ) -> QueueList:
-    """List queues, of one project or of the whole organization."""
+    """List queues by name, of one project or of the whole organization, project by project."""
+    page = NamePage(name=name, limit=limit, cursor=cursor)
+    found = await directory.list_queues(
+        caller.platform.engine, await caller.projects(project), page
+    )
     names = await caller.project_names()
-    queues = await caller.platform.engine.queues(await caller.projects(project))
-    if name is not None and not any(one.name == name for one in queues):
-        raise NotFound("queue", name, nearest=nearest(name, [one.name for one in queues]))
-    return QueueList([queue_view(one, names) for one in queues if name is None or one.name == name])
+    return QueueList([queue_view(one, names) for one in found.items], found.cursor)
 
 
 @post("/queues", permission=Permission.QUEUE_WRITE, tags=["Queues"], responses=responses(404, 409))

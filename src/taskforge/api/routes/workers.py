@@ -11,22 +11,27 @@ from litestar.params import FromPath, FromQuery, JSONBody
 from taskforge.api.entry.caller import Caller
 from taskforge.api.entry.etags import IfMatch, mark_in, tagged
 from taskforge.api.entry.problems import responses
-from taskforge.api.routes.queues import NewIn, ProjectName
+from taskforge.api.routes.queues import Limit, NameFilter, NewIn, ProjectName
 from taskforge.api.schema.values import Time
 from taskforge.api.schema.views.workers import WorkerView, worker_view
 from taskforge.domain.access import Permission
+from taskforge.domain.name_pages import NamePage
 from taskforge.domain.worker import RegisterWorker, UpdateWorker, Worker, check_worker
+from taskforge.operations import directory
 from taskforge.operations.workers import (
     change_worker,
     check_selection,
     count_work,
     end_worker,
-    select_workers,
+    select_among,
 )
 
 
 class WorkerList(msgspec.Struct, frozen=True):
     items: list[WorkerView]
+    next_cursor: str | None = None
+    """Pass it as `cursor` for the page behind. A page may be short, or empty, and only null says
+    that it was the last"""
 
 
 class WorkerBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -66,17 +71,22 @@ async def list_workers(
     worker_type: FromQuery[str | None] = None,
     healthy: FromQuery[bool] = False,
     heartbeat_timeout_seconds: FromQuery[float | None] = None,
+    name: NameFilter = None,
+    limit: Limit = 100,
+    cursor: FromQuery[str | None] = None,
 ) -> WorkerList:
-    """List workers, of a project or of the organization. `healthy` leaves out those that are
-    offline, unwell by their own word, or silent for longer than `heartbeat_timeout_seconds`, else
-    the server's own bound; those that drain are healthy."""
+    """List workers by name, of a project or of the organization, project by project.
+    `healthy` leaves out those that are offline, unwell by their own word, or silent for longer than
+    `heartbeat_timeout_seconds`, else the server's own bound; those that drain are healthy."""
     check_selection(worker_type, healthy, heartbeat_timeout_seconds)
-    projects = await caller.projects(project)
-    workers = await select_workers(
-        caller.platform.engine, projects, worker_type, healthy, heartbeat_timeout_seconds
+    engine = caller.platform.engine
+    page = NamePage(name=name, limit=limit, cursor=cursor)
+    found = await directory.list_workers(engine, await caller.projects(project), page)
+    workers = await select_among(
+        engine, found.items, worker_type, healthy, heartbeat_timeout_seconds
     )
     names = await caller.project_names()
-    return WorkerList([worker_view(worker, names) for worker in workers])
+    return WorkerList([worker_view(worker, names) for worker in workers], found.cursor)
 
 
 @post(

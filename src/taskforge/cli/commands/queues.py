@@ -14,8 +14,10 @@ from taskforge.cli.ui.screen import console, styled
 from taskforge.cli.ui.terminal import emit, status, table
 from taskforge.domain.durations import span
 from taskforge.domain.forecast import Outlook, Range
+from taskforge.domain.name_pages import NamePage
 from taskforge.domain.query import QueueStats
 from taskforge.domain.queue import CreateQueue, Queue, QueueSettings, UpdateQueue
+from taskforge.operations import directory
 from taskforge.operations.forecasts import forecast_queue
 from taskforge.operations.naming import find_queue
 from taskforge.wiring import metrics_of
@@ -26,14 +28,32 @@ Names = Annotated[tuple[str, ...], Parameter(help="Names or ids of queues.")]
 
 
 @app.command(name="list")
-async def list_(*, store: Store = STORE) -> None:
-    """List the queues with their settings."""
+async def list_(
+    *,
+    name: Annotated[
+        str | None,
+        Parameter(help="Only this one, or those whose names fit: mail* begin so, *mail* have it."),
+    ] = None,
+    limit: Annotated[
+        int | None, Parameter(help="At most so many, with where to go on; else all of them.")
+    ] = None,
+    cursor: Annotated[str | None, Parameter(help="What the page before named as next.")] = None,
+    store: Store = STORE,
+) -> None:
+    """List the queues with their settings, by name."""
     async with opened(store) as engine:
-        queues = await engine.queues([engine.home])
+        if limit is None and cursor is None:
+            queues = [one async for one in directory.every_queue(engine, [engine.home], name)]
+            following = None
+        else:
+            page = NamePage(name=name, limit=100 if limit is None else limit, cursor=cursor)
+            found = await directory.list_queues(engine, [engine.home], page)
+            queues, following = found.items, found.cursor
     if store.json:
-        emit({"queues": [shapes.queue(queue) for queue in queues]})
+        shown = {"queues": [shapes.queue(queue) for queue in queues]}
+        emit(shown if limit is None and cursor is None else {**shown, "next": following})
         return
-    if not queues:
+    if not queues and name is None and cursor is None:
         console().print(
             "no queue yet; make one with `taskforge queues create NAME`", style="yellow"
         )
@@ -57,6 +77,8 @@ async def list_(*, store: Store = STORE) -> None:
             queue.description,
         )
     console().print(rows)
+    if following is not None:
+        console().print(f"more: --cursor {following}", style="bright_black")
 
 
 @app.command

@@ -13,6 +13,7 @@ from taskforge.cli.ui.terminal import emit, slots, status, table
 from taskforge.domain.durations import span
 from taskforge.domain.errors import Invalid
 from taskforge.domain.worker import UpdateWorker, Worker, WorkerStatus
+from taskforge.operations import directory
 from taskforge.operations.naming import find_worker
 
 app = App(name="workers", help="List and drain workers.")
@@ -22,6 +23,10 @@ app = App(name="workers", help="List and drain workers.")
 async def list_(
     *,
     store: Store = STORE,
+    name: Annotated[
+        str | None,
+        Parameter(help="Only this one, or those whose names fit: gpu* begin so, *gpu* have it."),
+    ] = None,
     all_: Annotated[bool, Parameter(name="--all", help="Also those that are gone.")] = False,
     healthy: Annotated[
         bool, Parameter(help="Only those that are well and were heard of in time.")
@@ -40,7 +45,7 @@ async def list_(
             "leave one of them out: those that are gone are not healthy",
         )
     async with opened(store) as engine:
-        workers = await engine.workers([engine.home])
+        workers = [one async for one in directory.every_worker(engine, [engine.home], name)]
         now = await engine.now()
     if healthy or bound is not None:
         _show(

@@ -25,6 +25,6 @@ class QueueCeilings:
             return await self._engine.change_queue(project.number, change, note=note)
         siblings = [one.number for one in await self._tenants.projects_of(owner.number)]
         async with self._creating[owner.number]:
-            if len(await self._engine.queues(siblings)) >= most:
+            if await self._engine.directory.count_queues(siblings, most) >= most:
                 raise CeilingReached("queues", most)
             return await self._engine.change_queue(project.number, change, note=note)

@@ -91,10 +91,8 @@ class EnrolledWorkers(dict[UUID, Enrolled]):
             raise
 
     async def _look_up(self, projects: Sequence[int], incarnation: UUID) -> Worker | None:
-        return next(
-            (one for one in await self._engine.workers(projects) if one.incarnation == incarnation),
-            None,
-        )
+        found = await self._engine.directory.find_workers(projects, str(incarnation))
+        return next((one for one in found if one.incarnation == incarnation), None)
 
     def remember(self, worker: Enrolled) -> None:
         self.pop(worker.incarnation, None)

@@ -20,6 +20,7 @@ from taskforge.storage.catalog import (
     Taker,
 )
 from taskforge.storage.circuits import NO_CIRCUITS, ProjectCircuits, known_circuit
+from taskforge.storage.lane_numbers import LaneNumbers
 from taskforge.storage.occupancy import Occupancy
 from taskforge.storage.postgres import codec
 from taskforge.storage.postgres.connection_pool import Connection
@@ -33,7 +34,7 @@ class CatalogCache:
         self._connections = connections
         self._catalogs: Remembered[int, Catalog] = Remembered(MOST_PROJECTS)
         self._lanes: Remembered[int, Lane] = Remembered(MOST_LANES)
-        self._numbers: Remembered[LaneKey, int] = Remembered(MOST_LANES)
+        self._numbers = LaneNumbers()
         self._projects: Remembered[UUID, int] = Remembered(10 * MOST_PROJECTS)  # of workers
         self.occupancy: Remembered[int, Occupancy] = Remembered(MOST_PROJECTS)
         # queues with a rate that asks whether something waits, and was not told that nothing does
@@ -91,8 +92,9 @@ class CatalogCache:
         return fresh
 
     def forget(self) -> None:
-        for memory in (self._catalogs, self._lanes, self._numbers, self._projects, self.occupancy):
+        for memory in (self._catalogs, self._lanes, self._projects, self.occupancy):
             memory.clear()
+        self._numbers.clear()
 
     # --- Circuits ---
 
@@ -240,7 +242,7 @@ class CatalogCache:
         if missing:
             columns = map(list, zip(*missing, strict=True))
             rows = await connection.fetch(self._connections.sql("make_lanes"), *columns)
-            lanes |= {lane.key: lane for lane in (Lane(*row) for row in rows)}
+            lanes |= {lane.key: lane for lane in map(_lane, rows)}
         if len(lanes) < len(keys):  # made by another meanwhile
             lanes |= await self.find_lanes(connection, missing)
         return lanes
@@ -248,9 +250,25 @@ class CatalogCache:
     async def find_lanes(
         self, connection: Connection, keys: Sequence[LaneKey]
     ) -> dict[LaneKey, Lane]:
+        """Those that are there, to put jobs into: nobody doubts them any more."""
         columns = map(list, zip(*keys, strict=True))
         rows = await connection.fetch(self._connections.sql("find_lanes"), *columns)
-        return {lane.key: lane for lane in (Lane(*row) for row in rows)}
+        doubted = [row["number"] for row in rows if row["is_doubted"]]
+        kept = set()
+        if doubted:
+            sql = self._connections.sql("keep_lanes")
+            kept = {row["number"] for row in await connection.fetch(sql, doubted)}
+        return {
+            lane.key: lane
+            for lane, row in ((_lane(row), row) for row in rows)
+            if not row["is_doubted"] or lane.number in kept
+        }
+
+    async def look_for_lane(self, connection: Connection, key: LaneKey) -> Lane | None:
+        """To look at it; nothing is put there."""
+        columns = [[part] for part in key]
+        rows = await connection.fetch(self._connections.sql("find_lanes"), *columns)
+        return _lane(rows[0]) if rows else None
 
     def _known_lanes(self, keys: Iterable[LaneKey]) -> tuple[dict[LaneKey, Lane], list[LaneKey]]:
         lanes: dict[LaneKey, Lane] = {}
@@ -265,11 +283,17 @@ class CatalogCache:
         return lanes, missing
 
     def _remember(self, rows: list[asyncpg.Record]) -> dict[int, Lane]:
-        lanes = {row[0]: Lane(*row) for row in rows}
-        self._remember_all(lanes.values())
+        """Met by their numbers. One that is doubted is not to be used without a look for it."""
+        lanes = {}
+        for row in rows:
+            lane = lanes[row["number"]] = _lane(row)
+            self._lanes.put(lane.number, lane)
+            if not row["is_doubted"]:
+                self._numbers.put(lane.key, lane.number)
         return lanes
 
     def _remember_all(self, lanes: Iterable[Lane]) -> None:
+        """Just looked for, or made."""
         for lane in lanes:
             self._lanes.put(lane.number, lane)
             self._numbers.put(lane.key, lane.number)
@@ -305,6 +329,10 @@ class CatalogCache:
             catalog.takers[incarnation] = taker
             self._projects.put(incarnation, taker.project)
         return taker, min(version, catalog.version)
+
+
+def _lane(row: asyncpg.Record) -> Lane:
+    return Lane(*tuple(row)[:6])
 
 
 def identifier_in(name: str) -> UUID | None:

@@ -32,11 +32,13 @@ from taskforge.storage.postgres.beats import PostgresBeats
 from taskforge.storage.postgres.catalog_cache import CatalogCache
 from taskforge.storage.postgres.claims import PostgresClaims
 from taskforge.storage.postgres.connections import PostgresConnections
+from taskforge.storage.postgres.directory import PostgresDirectory
 from taskforge.storage.postgres.dispatch import PostgresDispatch
 from taskforge.storage.postgres.examination import PostgresExamination
 from taskforge.storage.postgres.explain import PostgresExplain
 from taskforge.storage.postgres.finishes import PostgresFinishes
 from taskforge.storage.postgres.firing import PostgresFiring
+from taskforge.storage.postgres.idle_lanes import PostgresIdleLanes
 from taskforge.storage.postgres.insert_groups import InsertGroups
 from taskforge.storage.postgres.inserts import PostgresInserts
 from taskforge.storage.postgres.job_changes import PostgresJobChanges
@@ -107,12 +109,14 @@ class PostgresEngine:
         self._workers = PostgresWorkers(connections, catalog_cache, heartbeat_timeout_seconds)
         self._assignments = PostgresAssignments(*shared)
         self._reads = PostgresReads(connections)
+        self.directory = PostgresDirectory(connections, heartbeat_timeout_seconds)
         self._listing = PostgresListing(connections, catalog_cache)
         self._stats = PostgresStats(connections)
         self._explain = PostgresExplain(
             connections, catalog_cache, self._reads, loads, heartbeat_timeout_seconds
         )
         self._upkeep = PostgresUpkeep(*shared, self._claims, self._job_changes, self._queues)
+        self._idle_lanes = PostgresIdleLanes(connections)
         self._rollups = PostgresRollups(connections)
         self._pruning = PostgresPruning(connections, self._rollups)
         self._records = PostgresRecords(connections)
@@ -301,6 +305,9 @@ class PostgresEngine:
 
     async def expire(self, limit: int) -> int:
         return await self._upkeep.expire(limit)
+
+    async def retire_lanes(self, limit: int) -> int:
+        return await self._idle_lanes.retire(limit)
 
     async def fold(self, limit: int) -> int:
         return await self._rollups.fold(limit) + await self._upkeep.fold_tallies(limit)

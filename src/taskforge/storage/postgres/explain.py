@@ -169,8 +169,8 @@ class PostgresExplain:
         card = (await self._catalog_cache.cards(job.project, [facts["number"]]))[facts["number"]]
         key = (card.queue.number, job.job_type, job.priority, job.requires)
         async with self._connections.connection() as connection:
-            lanes = await self._catalog_cache.find_lanes(connection, [key])
-        return card, lanes.get(key), circuits
+            lane = await self._catalog_cache.look_for_lane(connection, key)
+        return card, lane, circuits
 
     async def _count_parts(
         self,

@@ -5,6 +5,7 @@ import logging
 import sqlite3
 import time
 from collections.abc import Collection
+from typing import Any
 from uuid import UUID
 
 from taskforge.domain.errors import LeaseLost, NotFound, lease_lost, nearest
@@ -26,6 +27,7 @@ from taskforge.storage.catalog import (
     spot_of,
 )
 from taskforge.storage.circuits import NO_CIRCUITS, ProjectCircuits, known_circuit
+from taskforge.storage.lane_numbers import LaneNumbers
 from taskforge.storage.lane_views import View
 from taskforge.storage.loads import RememberedLoads
 from taskforge.storage.occupancy import LANES_IN_ONE_SURVEY, Occupancy
@@ -46,7 +48,7 @@ class CatalogCache:
         self._catalogs: Remembered[int, Catalog] = Remembered(MOST_PROJECTS)
         self._projects: Remembered[int, int] = Remembered(MOST_LANES)  # of queues
         self._lanes: Remembered[int, Lane] = Remembered(MOST_LANES)
-        self._numbers: Remembered[LaneKey, int] = Remembered(MOST_LANES)
+        self._numbers = LaneNumbers()
         self._takers: Remembered[UUID, tuple[int, int, tuple[Taker, int]]] = Remembered(
             10 * MOST_PROJECTS
         )
@@ -65,8 +67,9 @@ class CatalogCache:
     def forget(self) -> None:
         """After a rollback, what is remembered may never have been; its version number may come to
         mean something else."""
-        for memory in (self._catalogs, self._lanes, self._numbers, self._takers, self.occupancy):
+        for memory in (self._catalogs, self._lanes, self._takers, self.occupancy):
             memory.clear()
+        self._numbers.clear()
         self._projects.clear()
         self.news.clear()
         if self._proven is not None:
@@ -218,9 +221,7 @@ class CatalogCache:
     def lane(self, number: int) -> Lane:
         lane = self._lanes.get(number)
         if lane is None:
-            lane = self._remember(
-                Lane(*self._connection.execute(sql("lane"), (number,)).fetchone())
-            )
+            lane = self._met(self._connection.execute(sql("lane"), (number,)).fetchone())
         return lane
 
     def find_lane(self, key: LaneKey) -> Lane | None:
@@ -228,19 +229,28 @@ class CatalogCache:
         if number is not None:
             return self.lane(number)
         row = self._connection.execute(sql("find_lane"), key).fetchone()
-        return None if row is None else self._remember(Lane(*row))
+        return None if row is None else self._met(row)
 
     def lane_for(self, project: int, key: LaneKey) -> Lane:
-        """The lane of this key, made where it is new."""
+        """The lane of this key to put jobs into, made where it is new; nobody doubts it any
+        more."""
         lane = self.find_lane(key)
         if lane is None:
             row = self._connection.execute(sql("make_lane"), (project, *key)).fetchone()
-            lane = self._remember(Lane(row[0], project, *key))
+            lane = Lane(row[0], project, *key)
+            self._lanes.put(lane.number, lane)
+        elif self._numbers.get(key) is None:
+            self._connection.execute(sql("keep_lane"), (lane.number,))
+        self._numbers.put(key, lane.number)
         return lane
 
-    def _remember(self, lane: Lane) -> Lane:
+    def _met(self, row: tuple[Any, ...]) -> Lane:
+        """One that is doubted is not to be used without a look for it."""
+        *columns, is_doubted = row
+        lane = Lane(*columns)
         self._lanes.put(lane.number, lane)
-        self._numbers.put(lane.key, lane.number)
+        if not is_doubted:
+            self._numbers.put(lane.key, lane.number)
         return lane
 
     # --- Workers ---

@@ -48,7 +48,9 @@ from taskforge.storage.sqlite import (
     workers,
 )
 from taskforge.storage.sqlite.beats import write_beats, write_lines
+from taskforge.storage.sqlite.directory import SqliteDirectory
 from taskforge.storage.sqlite.finishes import finish_claims
+from taskforge.storage.sqlite.idle_lanes import SqliteIdleLanes
 from taskforge.storage.sqlite.offers import Offers
 from taskforge.storage.sqlite.opening import prepare_file
 from taskforge.storage.sqlite.readers import Readers
@@ -87,10 +89,12 @@ class SqliteEngine:
         )
         self._outage = Outage()
         self._readers = Readers(self._path, self._stamp, self._outage)
+        self.directory = SqliteDirectory(self._readers, self._clock, heartbeat_timeout_seconds)
         self._signals = Signals(self._path, self._readers.data_version)
         self._writer = Writer(self._path, self._stamp, self._signals, self._outage, durable=durable)
         self._offers = Offers(self._writer, self._signals)
         self._upkeep = upkeep.SqliteUpkeep(self._readers, self._writer)
+        self._idle_lanes = SqliteIdleLanes(self._readers, self._writer)
         self._stats = stats.SqliteStats(self._readers)
 
     # --- Life ---
@@ -148,9 +152,8 @@ class SqliteEngine:
         return await self._writer.submit(partial(finish_claims, finishes=finishes, lapsed=lapsed))
 
     async def beat(self, beats: Sequence[Beat]) -> list[Lost]:
-        if not beats:
-            return []
-        return await self._writer.submit(partial(write_beats, beats=beats), lazy=True)
+        act = partial(write_beats, beats=beats)
+        return await self._writer.submit(act, lazy=True) if beats else []
 
     async def log(self, lines: Sequence[NewLine]) -> list[Lost]:
         if not lines:
@@ -204,13 +207,7 @@ class SqliteEngine:
         return made.judged(self._clock(), self._heartbeat_timeout)
 
     async def workers(self, projects: Sequence[int]) -> list[Worker]:
-        found = await self._readers.read(
-            lambda seen: workers.list_workers(seen.connection, projects, seen.now, seen.steady)
-        )
-        if self._heartbeat_timeout is None:
-            return found
-        now = self._clock()
-        return [worker.judged(now, self._heartbeat_timeout) for worker in found]
+        return await self.directory.all_workers(projects)
 
     async def worker_totals(self, projects: Sequence[int]) -> list[WorkerTotals]:
         return await self._readers.read(lambda seen: workers.totals(seen.connection, projects))
@@ -309,6 +306,9 @@ class SqliteEngine:
 
     async def expire(self, limit: int) -> int:
         return await self._upkeep.expire(limit)
+
+    async def retire_lanes(self, limit: int) -> int:
+        return await self._idle_lanes.retire(limit)
 
     async def fold(self, limit: int) -> int:
         return await self._writer.submit(partial(upkeep.fold, limit=limit), lazy=True)

@@ -6,4 +6,4 @@ select q.project, x.* from unnest($1::int[], $2::text[], $3::smallint[], $4::tex
 join taskforge.queues q on q.number = x.queue
 order by 2, 3, 4, 5
 on conflict do nothing
-returning number, project, queue, job_type, priority, requires
+returning number, project, queue, job_type, priority, requires, false as is_doubted
