@@ -145,3 +145,9 @@ async def test_a_job_belongs_to_the_trace_of_whoever_asks_for_it(
     for one in made.json()["ids"]:
         found = (await root.get(f"/api/v1/jobs/{one}")).json()
         assert found["trace"] == f"{parent} taskforge=batch"
+    made = await root.post("/api/v1/jobs/bulk", json=[{**job, "trace": "mine"}, job])
+    read = [(await root.get(f"/api/v1/jobs/{one}")).json() for one in made.json()["ids"]]
+    assert [one["trace"] for one in read] == ["mine", None]
+    refused = await root.post("/api/v1/jobs/bulk", json=[{**job, "trace": "x" * 2_001}, job])
+    [error] = refused.json()["errors"]
+    assert (error["index"], error["errors"][0]["pointer"]) == (0, "#/0/trace")

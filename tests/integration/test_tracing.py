@@ -4,13 +4,16 @@ of OTLP gets of it."""
 import contextlib
 import json
 import secrets
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from taskforge.telemetry.trace_export import LEAVE_SECONDS
 from tests.support.otlp import Receiver, Seen, receiving
 from tests.support.shell import Process, Shell
 
@@ -233,6 +236,16 @@ def test_each_attempt_and_each_job_of_a_batch_has_a_span(shop: Shell, receiver: 
     many = receiver.named("process many")
     assert len({one.trace for one in many} | {others.trace}) == 4
     assert all((one.parent, one.links) == ("", ((batch.trace, batch.id),)) for one in many)
+
+
+def test_a_receiver_that_is_away_holds_up_no_worker(shop: Shell) -> None:
+    shop.environment["OTEL_EXPORTER_OTLP_ENDPOINT"] = "http://127.0.0.1:9"
+    with working(shop) as worker:
+        shop.json("enqueue", "post", "--payload", '{"number": 1}', "--queue", "letters", "--wait")
+        began = time.monotonic()
+        worker.signal(signal.SIGTERM)
+        assert worker.ended() == 0
+        assert time.monotonic() - began < 2 * LEAVE_SECONDS
 
 
 USED = """

@@ -31,6 +31,7 @@ class PlainBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True, gc=Fals
     job_type: str
     payload: msgspec.Raw = msgspec.Raw(NO_PAYLOAD)
     priority: int = 0
+    trace: str | None = None  # one for all jobs of a call whose caller is traced
 
 
 class JobCreated(msgspec.Struct, frozen=True):
@@ -122,17 +123,18 @@ async def jobs_from(
 def _plain_jobs(
     bodies: Sequence[PlainBody], note: Note
 ) -> tuple[Sequence[NewJob], list[tuple[int, Invalid]]]:
-    """Those alike in queue, type and priority are checked once."""
-    kinds = [(body.queue, body.job_type, body.priority) for body in bodies]
-    templates: dict[tuple[str, str, int], NewJob | Invalid] = {}
-    for queue, job_type, priority in set(kinds):
+    """Those alike in queue, type, priority and trace are checked once."""
+    kinds = [(body.queue, body.job_type, body.priority, body.trace) for body in bodies]
+    templates: dict[tuple[str, str, int, str | None], NewJob | Invalid] = {}
+    for kind in set(kinds):
+        queue, job_type, priority, trace = kind
         try:
             made: NewJob | Invalid = msgspec.structs.replace(
-                new_job(queue, job_type, priority=priority), note=note
+                new_job(queue, job_type, priority=priority, trace=trace), note=note
             )
         except Invalid as error:
             made = error
-        templates[queue, job_type, priority] = made
+        templates[kind] = made
     template = templates[kinds[0]]
     if len(templates) == 1 and isinstance(template, NewJob):
         return Alike(template, [bytes(body.payload) for body in bodies]), []
