@@ -68,7 +68,11 @@ class ScaledFleet:
         self._log.close()
 
     async def scale(self, **fields: Any) -> QueueScaling:
-        usual = {"provider": "near", "target_queue_length": 50, "scale_down_cooldown_seconds": 1}
+        usual: dict[str, Any] = {
+            "provider": "near",
+            "target_queue_length": 50,
+            "scale_down_cooldown_seconds": 1,
+        }
         made = await self.forge.scaling.put("mail", **(usual | fields))
         self.policy = made.id
         return made
@@ -90,7 +94,9 @@ class ScaledFleet:
             leadership = await ClusterRecords(engine).leadership()
             nodes = {node.id: node.pid for node in await ClusterRecords(engine).nodes()}
             for leader in self.leaders:
-                if leader.poll() is None and nodes.get(leadership.node) == leader.pid:
+                if leader.poll() is None and leader.pid in {
+                    pid for node, pid in nodes.items() if node == leadership.node
+                }:
                     return leader
             await asyncio.sleep(0.05)
 

@@ -56,10 +56,11 @@ def entry_of(
 
 
 def point_of(seen: SeenQueue, state: ScalingState, now: datetime) -> ScalingPoint:
+    draining = {one.worker for one in state.draining}
     return ScalingPoint(
         at=now,
         desired=state.desired,
-        actual=seen.figures.workers,
+        actual=sum(worker.id not in draining for worker in seen.serving),
         coming=state.coming,
         draining=len(state.draining),
         length=seen.figures.length,

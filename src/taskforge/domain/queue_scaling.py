@@ -30,8 +30,8 @@ MOST_POINTS = 1_000
 
 
 class AskedFor(msgspec.Struct, frozen=True, kw_only=True):
-    """Workers that a leader decided to ask for. It is written before they are asked for; the next
-    leader asks again, for as many above the same number, until it is acknowledged."""
+    """A wish: workers that a leader decided to ask for. It is written before they are asked for;
+    the next leader asks again, for as many above the same number, until it is acknowledged."""
 
     count: int
     at: datetime

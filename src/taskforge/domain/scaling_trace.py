@@ -40,6 +40,15 @@ class ScalingTrace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     look_seconds: float = 5.0  # how often the policy is evaluated
 
 
+class TracedPoint(msgspec.Struct, frozen=True):
+    """What there was at one look of the policy."""
+
+    at_seconds: float
+    desired: int
+    workers: int  # those that drain included
+    length: int
+
+
 class ScalingOutcome(msgspec.Struct, frozen=True, kw_only=True):
     jobs: int
     worker_hours: float
@@ -49,6 +58,7 @@ class ScalingOutcome(msgspec.Struct, frozen=True, kw_only=True):
     direction_changes: int  # from more workers to fewer, or back
     done_seconds: float  # from the first arrival until the last job has ended
     has_finished: bool  # false: jobs are left that the policy gives no workers
+    series: tuple[TracedPoint, ...] = ()
 
 
 def check_trace(trace: ScalingTrace) -> ScalingTrace:
@@ -95,6 +105,7 @@ class _Run:
         self.last: dict[ScalingAction, datetime] = {}
         self.most = 0
         self.done_at = 0.0
+        self.series: list[TracedPoint] = []
 
     def play(self) -> ScalingOutcome:
         total = sum(one.jobs for one in self.trace.arrivals)
@@ -124,6 +135,7 @@ class _Run:
             direction_changes=turns,
             done_seconds=round(max(0.0, self.done_at - first), 3),
             has_finished=self.ended == total,
+            series=tuple(self.series),
         )
 
     def _plan(self, at: float, kind: int, what: object) -> None:
@@ -192,6 +204,7 @@ class _Run:
             last_down=self.last.get(ScalingAction.DOWN),
         )
         advice = evaluate(self.policy, seen, now)
+        self.series.append(TracedPoint(at, advice.desired, len(self.workers), seen.length))
         if advice.action is ScalingAction.HOLD:
             return
         self.steps.append(advice.action)

@@ -11,6 +11,7 @@ from taskforge.domain import rules
 from taskforge.domain.access import PLATFORM_ORGANIZATION
 from taskforge.domain.audit import Note
 from taskforge.domain.errors import Conflict, Invalid, NotFound, nearest
+from taskforge.domain.metrics import Metrics
 from taskforge.domain.queue import Queue
 from taskforge.domain.queue_scaling import (
     MOST_POINTS,
@@ -28,6 +29,7 @@ from taskforge.domain.scaling_provider import (
     Declaration,
     KubernetesDeclaration,
 )
+from taskforge.domain.scaling_trace import ScalingTrace, TracedJobs
 from taskforge.operations.naming import find_queue
 from taskforge.operations.scaling_sight import ProjectSight, Rates
 from taskforge.ports.engine import AnyEngine, Engine
@@ -185,6 +187,28 @@ async def put_policy(
     engine: AnyEngine, scaling: Scaling, queue: str, fields: Mapping[str, Any]
 ) -> QueueScaling:
     return await scaling.put(await find_queue(engine, queue), fields, None, None)
+
+
+def traced(metrics: Metrics, slots: int) -> ScalingTrace:
+    """A trace of what arrived in each minute; jobs of which none has ended run as long as those of
+    the period do."""
+    usual = metrics.totals.duration_ms.avg
+    if usual is None or not metrics.totals.arrived:
+        problem = "has nothing to tell: no job came in and ended in this period"
+        raise Invalid("queue", problem, "name a longer period")
+    arrivals = []
+    for point in metrics.series:
+        if point.figures.arrived:
+            average = point.figures.duration_ms.avg
+            arrivals.append(
+                TracedJobs(
+                    at_seconds=(point.at - metrics.since).total_seconds(),
+                    jobs=point.figures.arrived,
+                    job_seconds=max(0.001, (usual if average is None else average) / 1_000),
+                    over_seconds=60.0,
+                )
+            )
+    return ScalingTrace(arrivals=tuple(arrivals), slots=slots)
 
 
 async def read_series(

@@ -151,9 +151,11 @@ class ProjectSight:
         slots = sum(one.max_concurrent_jobs for one in serving)
         each = round(slots / len(serving)) if serving else scaling.state.slots
         seconds, arrived = None, 0.0
-        if stats.pending or stats.processing:
-            seconds, arrived = await rates.of(queue, self.now)
         recent = None if arrivals is None else arrivals.per_second(stats, self.now)
+        # a queue may be empty just now although jobs come all the time
+        is_used = stats.pending or stats.processing or recent or (recent is None and serving)
+        if is_used:
+            seconds, arrived = await rates.of(queue, self.now)
         figures = ScalingSight(
             pending=stats.pending if queue.is_active else 0,
             processing=stats.processing,

@@ -1,6 +1,8 @@
 """taskforge scaling …"""
 
 from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -8,6 +10,7 @@ from cyclopts import App, Parameter
 
 from taskforge.cli.selection import setting
 from taskforge.cli.store import STORE, Store, opened
+from taskforge.cli.ui.scaling_picture import Curve, Place, write_picture
 from taskforge.cli.ui.screen import console, styled
 from taskforge.cli.ui.terminal import clock, emit, status, table
 from taskforge.domain.errors import Invalid
@@ -173,6 +176,9 @@ async def series(
     /,
     *,
     points: Annotated[int, Parameter(help="How many, at most.")] = 60,
+    picture: Annotated[
+        Path | None, Parameter(help="Also draw workers and queue over time into this SVG file.")
+    ] = None,
     store: Store = STORE,
 ) -> None:
     """Tell how workers and the length of a queue went in the last hour."""
@@ -181,6 +187,9 @@ async def series(
         policy = await operations.find_policy_of(engine, scaling, queue)
         now = await engine.now()
         found = await operations.read_series(scaling, policy, now, points=points)
+    if picture is not None and found:
+        began = found[0].at
+        write_picture(picture, [Curve(policy.queue, [_place(one, began) for one in found])])
     if store.json:
         emit({"series": [msgspec.structs.asdict(one) for one in found]})
         return
@@ -189,6 +198,11 @@ async def series(
     for one in found:
         rows.add_row(clock(one.at), *(f"{getattr(one, name):,.10g}" for name in names))
     console().print(rows)
+
+
+def _place(point: ScalingPoint, began: datetime) -> Place:
+    seconds = (point.at - began).total_seconds()
+    return Place(seconds, point.desired, point.actual + point.draining, point.length)
 
 
 async def _edit(queues: Sequence[str], store: Store, fields: dict[str, Any], what: str) -> None:

@@ -1,17 +1,30 @@
 """taskforge simulate …"""
 
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from cyclopts import App, Parameter
 
-from taskforge.cli.store import STORE, Store
+from taskforge.cli import moments
+from taskforge.cli.store import STORE, Store, opened
+from taskforge.cli.ui.scaling_picture import Curve, Place, write_picture
 from taskforge.cli.ui.screen import console
 from taskforge.cli.ui.terminal import emit, table
 from taskforge.domain.errors import Invalid
+from taskforge.domain.metrics import Period, Subject
 from taskforge.domain.scaling import ScalingPolicy, check_policy
-from taskforge.domain.scaling_trace import ScalingTrace, check_trace, simulate
+from taskforge.domain.scaling_trace import (
+    ScalingOutcome,
+    ScalingTrace,
+    TracedPoint,
+    check_trace,
+    simulate,
+)
+from taskforge.operations.assignments import rank_workers
+from taskforge.operations.naming import find_queue
+from taskforge.operations.scaling import traced
+from taskforge.wiring import metrics_of
 
 app = App(name="simulate", help="Try scaling policies on a trace, in virtual time.")
 T = TypeVar("T")
@@ -24,6 +37,9 @@ def scaling(
     policy: Annotated[
         tuple[Path, ...], Parameter(help="A JSON file with a policy; several are compared.")
     ],
+    picture: Annotated[
+        Path | None, Parameter(help="Also draw workers and queue over time into this SVG file.")
+    ] = None,
     store: Store = STORE,
 ) -> None:
     """Tell what each policy would have made of a trace: what its workers cost, how long jobs
@@ -31,9 +47,11 @@ def scaling(
     traced = check_trace(_read("--trace", trace, ScalingTrace))
     policies = [(path, check_policy(_read("--policy", path, ScalingPolicy))) for path in policy]
     found = [(path, simulate(one, traced)) for path, one in policies]
+    if picture is not None:
+        curves = [Curve(path.stem, [_place(one) for one in each.series]) for path, each in found]
+        write_picture(picture, curves)
     if store.json:
-        shapes = [{"policy": str(path), **msgspec.structs.asdict(one)} for path, one in found]
-        emit({"outcomes": shapes})
+        emit({"outcomes": [_shape(path, one) for path, one in found]})
         return
     rows = table(
         *("policy", "worker-hours", "wait p50 s", "wait p95 s", "most workers", "turns", "done s"),
@@ -51,6 +69,38 @@ def scaling(
             done,
         )
     console().print(rows)
+
+
+@app.command
+async def record(
+    queue: Annotated[str, Parameter(help="A queue's name or id.")],
+    /,
+    *,
+    last: Annotated[str, Parameter(help="How far back, such as 2h; at most 2 days.")] = "1h",
+    store: Store = STORE,
+) -> None:
+    """Print what came into a queue lately as a trace, in JSON: how many jobs in each minute, and
+    how long they ran."""
+    seconds = moments.seconds("--last", last)
+    async with opened(store) as engine:
+        meant = await find_queue(engine, queue)
+        period = Period(last_seconds=seconds, step_seconds=60)
+        source = metrics_of(engine)
+        found = await source.metrics(Subject(queue=meant.id), period)
+        loads = await rank_workers(engine, meant)
+    slots = [load.worker.max_concurrent_jobs for load in loads]
+    emit(traced(found, round(sum(slots) / len(slots)) if slots else 1))
+
+
+def _place(point: TracedPoint) -> Place:
+    return Place(point.at_seconds, point.desired, point.workers, point.length)
+
+
+def _shape(path: Path, outcome: ScalingOutcome) -> dict[str, Any]:
+    """Without the series, which the picture shows."""
+    values = msgspec.structs.asdict(outcome)
+    del values["series"]
+    return {"policy": str(path), **values}
 
 
 def _read(option: str, path: Path, shape: type[T]) -> T:
