@@ -55,6 +55,11 @@ def fill(site: Site, seconds: float) -> dict[str, str]:
     site.api.post("/dependencies", json={"name": "stripe"})
     site.api.post("/dependencies", json={"name": "mail server"})
     site.api.post("/circuits/open", json={"dependency": "mail server"})
+    hook = site.api.post(
+        "/webhooks",
+        json={"name": "ops-hook", "url": "https://hooks.example.com/taskforge"}
+        | {"kinds": ["job.failed", "alert", "queue"], "description": "tells the team on call"},
+    ).json()["webhook"]["id"]
     for queue, policy in (
         ("emails", {"max_workers": 6, "target_queue_length": 4}),
         ("reports", {"max_workers": 3, "min_workers": 2}),
@@ -67,6 +72,7 @@ def fill(site: Site, seconds: float) -> dict[str, str]:
     site.api.post(f"/schedules/{schedule}/run")
     worker = site.api.get("/workers").json()["items"][0]["id"]
     site.api.put(f"/queues/reports/assignments/{worker}", json={"weight": 50})
+    group = site.api.get("/failures", params={"job_type": "charge_card"}).json()["items"][0]["id"]
     queues = {one["name"]: one["id"] for one in site.api.get("/queues").json()["items"]}
 
     def newest(**query: object) -> str:
@@ -86,6 +92,10 @@ def fill(site: Site, seconds: float) -> dict[str, str]:
         "job-failed": f"jobs/{newest(queue='payments-dead')}",
         "job-succeeded": f"jobs/{newest(status='succeeded', job_type='make_report')}",
         "enqueue": "enqueue?queue=emails",
+        "failures": "failures",
+        "failure-group": f"failures/{group}",
+        "webhooks": "webhooks",
+        "webhook": f"webhooks/{hook}",
         "schedules": "schedules",
         "scaling": "scaling",
         "scaling-policy": f"scaling/{queues['emails']}",
@@ -162,7 +172,7 @@ def main() -> None:
             with running("tests.e2e.nothing:forge") as site:
                 state = log_in(browser, site)
                 places = ("", "queues", "jobs", "schedules", "alerts", "circuits", "workers")
-                places += ("assignments", "scaling")
+                places += ("assignments", "scaling", "failures", "webhooks")
                 empty = {name or "first-run": name for name in places}
                 shoot(browser, site, state, empty, PICTURES / "empty", None)
         browser.close()

@@ -1,6 +1,7 @@
 """What holds on every page: hostile text runs nothing, axe finds nothing serious, and nothing runs
 over the edge of a laptop or a phone."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,17 @@ def places(site: Site) -> Iterator[dict[str, str]]:
     ).json()["id"]
     api.post("/dependencies", json={"name": "hostile"}).raise_for_status()
     api.put("/queues/hostile/scaling", json={"max_workers": 3}).raise_for_status()
+    webhook = {
+        "name": "hostile",
+        "url": "https://hooks.example.com/?svg=onload",
+        "kinds": ["alert"],
+    }
+    hook = api.post("/webhooks", json=webhook | {"description": HOSTILE}).json()["webhook"]["id"]
+    api.post(f"/webhooks/{hook}/ping").raise_for_status()
+    until = time.monotonic() + 30
+    while not (groups := api.get("/failures", params={"job_type": "curse"}).json()["items"]):
+        assert time.monotonic() < until  # they are up to date within some seconds
+        time.sleep(0.2)
     worker = api.get("/workers").json()["items"][0]["id"]
     yield {
         "overview": "",
@@ -57,6 +69,11 @@ def places(site: Site) -> Iterator[dict[str, str]]:
         "a job that fails": f"jobs/{job}",
         "a job that waits": f"jobs/{waiting}",
         "enqueue": f"enqueue?clone={job}",
+        "failures": "failures",
+        "a group of failures": f"failures/{groups[0]['id']}",
+        "jobs that failed alike": f"jobs?failure_group={groups[0]['id']}",
+        "webhooks": "webhooks",
+        "a webhook": f"webhooks/{hook}",
         "schedules": "schedules",
         "a schedule": f"schedules/{schedule}",
         "a new schedule": "schedules/new",
@@ -78,6 +95,7 @@ def places(site: Site) -> Iterator[dict[str, str]]:
     api.delete(f"/alerts/{rule}")
     api.delete("/dependencies/hostile")
     api.delete("/queues/hostile/scaling")
+    api.delete(f"/webhooks/{hook}")
 
 
 @pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.rotates)])

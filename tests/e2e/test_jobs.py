@@ -137,3 +137,21 @@ def test_the_palette_finds_pages_things_and_what_may_be_done(page: Any, site: Si
     page.get_by_role("button", name="Undo").click()
     page.keyboard.press("Control+k")
     page.get_by_role("option", name="Pause billing-dead").wait_for()
+
+
+def test_failures_that_are_alike_are_one_group_that_runs_again_after_a_count(
+    page: Any, site: Site, tmp_path: Path
+) -> None:
+    mended = tmp_path / "mended"
+    jobs = [site.enqueue("charge", "billing", order=n, mended=str(mended)) for n in (1201, 1202)]
+    at(page, site, "failures")
+    page.get_by_role("link", name="charge PermissionError").click()
+    page.get_by_text("the card of order", exact=False).first.wait_for()
+    page.locator("dd", has_text="2").first.wait_for()
+    mended.touch()
+    page.get_by_role("button", name="Retry all…").click()
+    page.get_by_role("button", name=re.compile(r"^Retry \d")).click()
+    page.get_by_text("sent to run again").wait_for()
+    for job in jobs:
+        at(page, site, f"jobs/{job}")
+        page.locator(".verdict-line", has_text="succeeded").wait_for()

@@ -146,3 +146,34 @@ def test_a_queue_gets_a_scaling_policy_that_says_what_it_would_do(
     page.get_by_role("button", name="Delete…").click()
     page.get_by_role("button", name="Take it away").click()
     page.get_by_text("No queue has a scaling policy.").wait_for()
+
+
+def test_a_webhook_is_made_with_a_secret_shown_once_and_tells_what_was_answered(
+    page: Any, site: Site, watch: Watch
+) -> None:
+    watch.expect(422)
+    at(page, site, "webhooks")
+    page.get_by_text("There is no webhook yet.").wait_for()
+    page.get_by_role("button", name="New webhook").click()
+    page.get_by_label("Name", exact=True).fill("ops-hook")
+    page.get_by_label(re.compile("^Address")).fill("http://127.0.0.1/hook")
+    page.get_by_role("button", name="Make it").click()
+    page.locator("#fault-url", has_text="✕").wait_for()
+    page.get_by_label(re.compile("^Address")).fill("https://nobody.invalid/hook")
+    page.get_by_role("button", name="Make it").click()
+    page.get_by_text("whsec_").wait_for()
+    page.get_by_role("button", name="I have it").click()
+    page.get_by_role("heading", name="ops-hook").wait_for()
+    assert page.get_by_text("whsec_").count() == 0
+    page.get_by_role("button", name="Ping").click()
+    page.get_by_role("button", name="ping", exact=True).click()
+    page.locator(".attempts li", has_text="nobody.invalid").first.wait_for()
+    page.get_by_role("button", name="Send again").click()
+    page.get_by_text("it is sent again").wait_for()
+    page.get_by_role("button", name="Rotate…").click()
+    page.get_by_role("button", name="Rotate it").click()
+    page.get_by_text("whsec_").wait_for()
+    page.get_by_role("button", name="I have it").click()
+    page.get_by_role("button", name="Delete…").click()
+    page.get_by_role("button", name="Delete it").click()
+    page.get_by_text("There is no webhook yet.").wait_for()

@@ -9,6 +9,8 @@ export interface JobFilter {
   job_type?: string;
   tag?: string;
   priority?: number;
+  /** jobs that failed alike */
+  failure_group?: string;
   /** "15m", "24h" or "7d" back from now, so that a link stays true tomorrow */
   last?: string;
 }
@@ -33,7 +35,7 @@ export function readFilter(search: Record<string, unknown>): JobFilter {
   const last = text(search.last);
   const filter: JobFilter = {};
   if (statuses.length > 0) filter.status = statuses;
-  for (const key of ["queue", "job_type", "tag"] as const) {
+  for (const key of ["queue", "job_type", "tag", "failure_group"] as const) {
     const value = text(search[key]);
     if (value !== undefined) filter[key] = value;
   }

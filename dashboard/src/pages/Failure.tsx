@@ -4,8 +4,8 @@ import { plain } from "../lib/format";
 import { Copy } from "../ui/text";
 
 /** What went wrong, and where. */
-export function Failure({ error }: { error: Schemas["ErrorInfo"] }) {
-  const [open, setOpen] = useState(false);
+export function Failure({ error, open: opened = false }: { error: Pick<Schemas["ErrorInfo"], "type" | "message" | "traceback">; open?: boolean }) {
+  const [open, setOpen] = useState(opened);
   const whole = error.traceback || `${error.type}: ${error.message}`;
   return (
     <section className="failure" aria-label="Error">

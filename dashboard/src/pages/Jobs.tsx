@@ -135,7 +135,7 @@ function StatusCounts({ filter }: { filter: JobFilter }) {
   const { project } = useScope();
   const stats = useQuery({ ...statsQuery(project), refetchInterval: useRhythm(3_000) });
   // counters know queues and statuses; of other filters they know nothing
-  const known = filter.job_type === undefined && filter.tag === undefined && filter.priority === undefined && filter.last === undefined;
+  const known = filter.job_type === undefined && filter.tag === undefined && filter.priority === undefined && filter.failure_group === undefined && filter.last === undefined;
   const rows = (stats.data ?? []).filter((one) => filter.queue === undefined || one.queue === filter.queue || one.queue_id === filter.queue);
   const total = (status: keyof QueueStats) => rows.reduce((sum, one) => sum + (one[status] as number), 0);
   return (

@@ -1,8 +1,8 @@
 /** Is it well? If not: what is wrong, in order of harm, and which button mends it. */
-import { useQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useSearch } from "@tanstack/react-router";
 import { moveCircuit, setDraining, setPaused } from "../api/actions";
-import { api, data, type Circuit, type Job, type QueueStats, type Worker } from "../api/client";
+import { api, data, type Circuit, type QueueStats, type Worker } from "../api/client";
 import { useRhythm } from "../api/live";
 import { alertsQuery, heldCircuitsQuery, queuesQuery, statsQuery, workersQuery, type Project } from "../api/queries";
 import { useMay } from "../api/session";
@@ -18,6 +18,7 @@ import { FiringAlert, firingOf } from "./Alerts";
 import { deadLetterQueues, findCauses, isUp, type Cause } from "./causes";
 import { Charts } from "./Charts";
 import { subjectOf } from "./Circuits";
+import { groupsQuery, GroupTable } from "./Failures";
 import { FirstRun } from "./FirstRun";
 import { QueueTable } from "./QueueTable";
 
@@ -87,7 +88,7 @@ export function Overview() {
         <h2>Queues</h2>
         <QueueTable queues={queues.data} stats={stats.data} most={12} />
       </section>
-      <Lately jobs={failures.data ?? []} />
+      {may("job:read") && <Lately />}
     </>
   );
 }
@@ -148,22 +149,16 @@ function HeldCircuit({ circuit }: { circuit: Circuit }) {
   );
 }
 
-function Lately({ jobs }: { jobs: Job[] }) {
-  if (jobs.length === 0) return null;
+function Lately() {
+  const { project } = useScope();
+  const groups = useInfiniteQuery({ ...groupsQuery(project, "1h", "last_seen"), refetchInterval: useRhythm(10_000, 10_000) });
+  const found = groups.data?.pages[0]?.items ?? [];
+  if (found.length === 0) return null;
   return (
     <section>
       <h2>Failed lately</h2>
-      <ul className="lately">
-        {jobs.slice(0, 6).map((job) => (
-          <li key={job.id}>
-            <Shape status="failed" />
-            <To page={`jobs/${job.id}`}><Name>{job.job_type}</Name></To>
-            <span className="faint">in <Name>{job.queue}</Name></span>
-            <span className="cut">{job.error ? `${job.error.type}: ${job.error.message}` : (job.reason ?? "")}</span>
-            <Time at={job.completed_at ?? job.updated_at} />
-          </li>
-        ))}
-      </ul>
+      <GroupTable groups={found.slice(0, 6)} />
+      {found.length > 6 && <p><To page="failures" search={{ since: "1h" }}>All that failed in the last hour ›</To></p>}
     </section>
   );
 }

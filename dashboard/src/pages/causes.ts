@@ -42,7 +42,7 @@ export function findCauses(seen: { stats: QueueStats[]; workers: Worker[] | unde
     if (jobs.length < MANY_FAILURES) continue;
     const last = jobs[0]!;
     const error = last.error ? ` · ${last.error.type}: ${last.error.message}` : "";
-    causes.push({ key: `failing ${kind}`, shape: "failed", bad: true, subject: last.job_type, text: `failed ${counted(jobs.length, "time")} in the last hour${error.slice(0, 120)}`, since: last.completed_at ?? undefined, page: `jobs/${last.id}`, link: "Last one" });
+    causes.push({ key: `failing ${kind}`, shape: "failed", bad: true, subject: last.job_type, text: `failed ${counted(jobs.length, "time")} in the last hour${error.slice(0, 120)}`, since: last.completed_at ?? undefined, page: "failures", search: { type: last.job_type, since: "1h" }, link: "Failures" });
   }
   for (const one of work.filter((queue) => !queue.is_active))
     causes.push({ key: `paused ${one.queue_id}`, shape: "paused", bad: false, subject: one.queue, text: `is paused · ${counted(one.pending, "job waits", "jobs wait")}`, oldest: one.oldest_pending_seconds ?? undefined, queue: one.queue_id, remedy: "resume", page: `queues/${one.queue_id}`, link: "Queue" });
