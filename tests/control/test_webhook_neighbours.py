@@ -130,6 +130,18 @@ async def test_a_sender_that_knows_no_tenants_is_caught(
     assert delays[-1] >= LATE_SECONDS
 
 
+async def test_a_leader_that_cannot_send_says_so_once_something_waits(
+    street: Street, caplog: pytest.LogCaptureFixture
+) -> None:
+    [webhook] = await street.tenant("waits", ["/works"])
+    sender = WebhookSender(street.world.engine, lambda: None)
+    for pings in range(3):
+        assert await sender.look(0, None) == 0
+        assert len(caplog.messages) == min(pings, 1)
+        await street.ping(webhook)
+    assert caplog.messages == ["webhooks wait for a leader with the extra `server` or `client`"]
+
+
 async def test_an_hour_of_500_loses_nothing_and_delays_no_neighbour(
     street: Street, figure: Callable[[str], None]
 ) -> None:

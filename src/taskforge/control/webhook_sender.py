@@ -85,12 +85,11 @@ class WebhookSender:
         self._lanes: dict[int, tuple[DueWebhook, asyncio.Task[None]]] = {}
         self._slow: set[int] = set()  # webhooks whose receivers were slow
         self._ended = asyncio.Event()  # a lane has
+        self._has_said_why_not = False
         self._rounds: Periodic | None = None
 
     async def run(self, term: Term) -> None:
         door = self._make_door()
-        if door is None:
-            logger.warning("webhooks wait for a leader with the extra `server` or `client`")
         self._rounds = rounds = Periodic(
             self.name, lambda: self.look(term.number, door, term.check), seconds=self._seconds
         )
@@ -114,9 +113,14 @@ class WebhookSender:
         self, term: int, door: Door | None, check: Callable[[], None] = lambda: None
     ) -> int:
         """Open a lane for each webhook that is due and whose turn it is; how many were opened."""
-        if door is None or len(self._lanes) >= MOST_LANES:
+        if len(self._lanes) >= MOST_LANES:
             return 0
         due = await self._deliveries.due_webhooks(await self._engine.now())
+        if door is None:
+            if due and not self._has_said_why_not:
+                logger.warning("webhooks wait for a leader with the extra `server` or `client`")
+                self._has_said_why_not = True
+            return 0
         opened = 0
         for webhook in due:
             if self._has_room(webhook):
