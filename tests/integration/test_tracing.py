@@ -287,3 +287,73 @@ def test_without_the_extra_nothing_is_imported_and_the_setting_says_what_to_inst
     assert nothing == "[]"
     assert problem.startswith("tracing: is on, and OpenTelemetry is not installed")
     assert "taskforge[otel]" in problem
+
+
+SANDBOXED = """
+import asyncio, json
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from taskforge import TaskForge
+from taskforge.domain.errors import NotFound
+from taskforge.testing import Sandbox
+
+kept = InMemorySpanExporter()
+provider = TracerProvider()
+provider.add_span_processor(SimpleSpanProcessor(kept))
+trace.set_tracer_provider(provider)
+forge = TaskForge("sqlite:///boxed.db")
+
+@forge.job(queue="one")
+async def one() -> None: ...
+
+@forge.job(queue="two")
+async def two() -> None: ...
+
+async def main() -> None:
+    async with Sandbox(forge) as box:
+        for _ in range(2):
+            await one.options(unique="same").enqueue()
+        await forge.enqueue_many([one.build(), two.build()])
+        await two.options(trace="00-" + "a" * 32 + "-" + "b" * 16 + "-00").enqueue()
+        try:
+            await one.options(queue="nowhere").enqueue()
+        except NotFound:
+            pass
+        await box.run()
+
+asyncio.run(main())
+print(json.dumps([
+    {"name": span.name, "error": not span.status.is_ok and span.status.status_code.name == "ERROR",
+     "root": span.parent is None, "links": len(span.links), **dict(span.attributes)}
+    for span in kept.get_finished_spans()
+]))
+"""
+
+
+def test_a_sandbox_makes_the_spans_of_a_worker(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SANDBOXED],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    sent, again, both, refused, *ran = json.loads(done.stdout)
+    assert [one["name"] for one in (sent, again, both, refused)] == [
+        *("send one", "send one", "send", "send nowhere"),
+    ]
+    assert (again["taskforge.existed"], "taskforge.existed" in sent) == (True, False)
+    assert both["messaging.batch.message_count"] == 2
+    assert not {"messaging.destination.name", "taskforge.job_type"} & both.keys()
+    assert (refused["error"], refused["error.type"]) == (True, "NotFound")
+    # the one whose caller does not record its trace is not recorded either
+    assert [(one["name"], one["root"], one["links"]) for one in ran] == [
+        ("process one", False, 0),
+        ("process one", True, 1),
+        ("process two", True, 1),
+    ]
+    assert {one["messaging.client.id"] for one in ran} == {"inline"}

@@ -286,7 +286,11 @@ class TaskForge(Declarations, Doors):
             failure_hooks=self.failure_hooks,
             health_check=health_check,
         )
-        trace_jobs(worker)
+        trace_jobs(
+            worker.executor,
+            worker.name,
+            lambda: None if worker.registered is None else worker.registered.worker,
+        )
         return worker
 
     async def work(self, **options: Any) -> None:

@@ -14,6 +14,7 @@ from taskforge.ports.engine import Engine
 from taskforge.ports.work_source import Completion
 from taskforge.sdk.app import TaskForge
 from taskforge.worker.executor import Executor
+from taskforge.worker.job_spans import trace_jobs
 from taskforge.worker.reporter import Reporter, job_logging
 
 SWEEP_SECONDS = 0.05
@@ -57,6 +58,7 @@ class InlineWorker:
             middleware=forge.middlewares,
             failure_hooks=forge.failure_hooks,
         )
+        trace_jobs(self._executor, "inline")
 
     async def run(self, most: int, *, complain: bool) -> list[UUID]:
         """The jobs that ran, each once, in the order in which they ended."""

@@ -1,7 +1,7 @@
 """A span for each attempt that a worker runs, where the process has traces."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -10,8 +10,8 @@ from taskforge.domain.job import Claimed, ErrorInfo
 from taskforge.domain.outcome import Outcome
 from taskforge.ports.work_source import Completion
 from taskforge.telemetry import tracing
+from taskforge.worker.executor import Executor
 from taskforge.worker.slots import Run
-from taskforge.worker.worker import LiveWorker
 
 _NAMES: Mapping[type, str] = {
     outcomes.Success: "succeeded",
@@ -30,17 +30,20 @@ _NAMES: Mapping[type, str] = {
 }
 
 
-def trace_jobs(worker: LiveWorker) -> None:
-    """Once, before the worker runs. Where no traces are made nothing changes."""
+def trace_jobs(
+    executor: Executor, name: str, identity: Callable[[], UUID | None] = lambda: None
+) -> None:
+    """Once, before the worker of that name runs. Where no traces are made nothing changes."""
     if tracing.tracer() is not None:
-        spans = JobSpans(worker)
-        worker.executor.watch(spans.look)
-        worker.executor.surround(spans.around)
+        spans = JobSpans(name, identity)
+        executor.watch(spans.look)
+        executor.surround(spans.around)
 
 
 class JobSpans:
-    def __init__(self, worker: LiveWorker) -> None:
-        self._worker = worker
+    def __init__(self, name: str, identity: Callable[[], UUID | None]) -> None:
+        self._name = name
+        self._identity = identity
         self._open: dict[UUID, tracing.ProcessSpan] = {}
 
     def around(self, run: Run) -> Run:
@@ -62,9 +65,8 @@ class JobSpans:
             span.end(_NAMES.get(type(outcome), "ended"), _error_of(outcome))
 
     def _about(self) -> Mapping[str, str]:
-        registered = self._worker.registered
-        identity = None if registered is None else str(registered.worker)
-        return tracing.worker_attributes(self._worker.name, identity)
+        identity = self._identity()
+        return tracing.worker_attributes(self._name, None if identity is None else str(identity))
 
 
 def _error_of(outcome: Outcome) -> ErrorInfo | None:
