@@ -12,6 +12,8 @@ import msgspec
 from taskforge.control import scheduler
 from taskforge.control.leader import Leader, LeaderService, Term
 from taskforge.control.membership import Membership, this_node
+from taskforge.control.webhook_gatherer import WebhookGatherer
+from taskforge.control.webhook_sender import WebhookSender
 from taskforge.domain.errors import StoreUnavailable, TaskForgeError
 from taskforge.domain.firing import Fired, Firing
 from taskforge.domain.node import NodeRole
@@ -24,7 +26,7 @@ from taskforge.services import ServiceHealth, running
 from taskforge.settings import Settings
 from taskforge.storage.records.cluster import ClusterRecords, held
 from taskforge.storage.records.schedules import ScheduleRecords
-from taskforge.wiring import make_store
+from taskforge.wiring import make_outgoing_door, make_store
 from tests.support.adhoc_statements import step_of
 
 TWIN = os.environ.get("CHAOS_TWIN", "")
@@ -100,6 +102,11 @@ async def main() -> None:
     services: list[LeaderService] = [
         scheduler.Scheduler(store, ScheduleRecords(engine), SlotAdmission.of_engine(engine))
     ]
+    if "webhooks" in sys.argv:
+        services = [
+            WebhookGatherer(engine, seconds=0.2),
+            WebhookSender(engine, lambda: make_outgoing_door(settings), seconds=0.2),
+        ]
     if "writer" in sys.argv:
         services.append(Writer(engine, node.id))
     if unfenced:

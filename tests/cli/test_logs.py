@@ -125,6 +125,7 @@ def test_an_application_logs_json_and_keeps_what_it_has_set_up(bare_root: loggin
     "text",
     [
         "tfw_abcdhushhushhush",
+        "whsec_hushhush/hushhush+hushhush=",
         "postgresql://ann:hush@db/shop",
         "https://:hush@host/",
         "password=hush&x=1",

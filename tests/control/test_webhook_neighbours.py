@@ -18,7 +18,7 @@ from taskforge.domain.tenancy import Quota
 from taskforge.domain.webhook import DeliveryStatus, NewWebhook, Webhook
 from taskforge.services import end_tasks
 from taskforge.storage.records.kinds import RecordKinds
-from tests.support.receiver import Received, Receiver, answer, receiving
+from tests.support.receiver import Received, WebhookReceiver, answer, receiving
 from tests.support.world import World
 
 NOTE = Note("user:ada@example.com", "webhook.create", 1, "127.0.0.1", "r-1")
@@ -31,7 +31,7 @@ LATE_SECONDS = 2.5  # below what one hanging request takes
 class Street:
     """Tenants whose receivers behave by the first part of the path."""
 
-    def __init__(self, world: World, receiver: Receiver, canary: Receiver) -> None:
+    def __init__(self, world: World, receiver: WebhookReceiver, canary: WebhookReceiver) -> None:
         self.records = RecordKinds(world.engine, opened=LOOPBACK)
         self.world, self.receiver, self.canary = world, receiver, canary
         self.arrived: dict[str, float] = {}

@@ -1,6 +1,7 @@
 """Webhooks on both engines: what happens becomes deliveries, exactly once; those are sent until
 they arrive or are given up; and nobody waits for another's receiver."""
 
+import logging
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from taskforge.client.outgoing import OutgoingDoor
+from taskforge.control import webhook_gatherer
 from taskforge.control.reporter import ProjectReporter
 from taskforge.control.webhook_gatherer import WebhookGatherer
 from taskforge.control.webhook_sender import WebhookSender
@@ -28,7 +30,7 @@ from taskforge.domain.webhook import (
 from taskforge.operations import webhooks as operations
 from taskforge.storage.records.audit_log import AuditLog
 from taskforge.storage.records.webhooks import WebhookRecords
-from tests.support.receiver import Receiver, answer, receiving
+from tests.support.receiver import WebhookReceiver, answer, receiving
 from tests.support.world import ERROR, World
 
 NOTE = Note("user:ada@example.com", "webhook.create", 1, "127.0.0.1", "r-1")
@@ -36,7 +38,7 @@ LOOPBACK = parse_networks("outgoing_networks", "127.0.0.0/8")
 
 
 @pytest.fixture
-async def receiver() -> AsyncIterator[Receiver]:
+async def receiver() -> AsyncIterator[WebhookReceiver]:
     async with receiving() as made:
         yield made
 
@@ -93,7 +95,7 @@ def desk(world: World, door: OutgoingDoor) -> Desk:
 
 
 async def test_what_is_asked_for_is_sent_signed_and_nothing_else(
-    desk: Desk, receiver: Receiver
+    desk: Desk, receiver: WebhookReceiver
 ) -> None:
     made = await desk.make(receiver.url(), "job.failed", "queue")
     await desk.end_jobs(good=2, bad=3)
@@ -111,7 +113,7 @@ async def test_what_is_asked_for_is_sent_signed_and_nothing_else(
     assert {one[1:] for one in await desk.log()} == {("delivered", 1)}
 
 
-async def test_what_happened_before_is_not_sent(desk: Desk, receiver: Receiver) -> None:
+async def test_what_happened_before_is_not_sent(desk: Desk, receiver: WebhookReceiver) -> None:
     await desk.end_jobs(good=1)
     await desk.make(receiver.url())
     await desk.turn()
@@ -123,7 +125,7 @@ async def test_what_happened_before_is_not_sent(desk: Desk, receiver: Receiver) 
 
 
 async def test_a_filter_of_queues_narrows_what_is_of_a_queue(
-    desk: Desk, receiver: Receiver
+    desk: Desk, receiver: WebhookReceiver
 ) -> None:
     await desk.world.queue("mail")
     await desk.make(receiver.url(), "job", "worker", queues=["mail"])
@@ -137,7 +139,7 @@ async def test_a_filter_of_queues_narrows_what_is_of_a_queue(
 
 
 async def test_a_failed_delivery_is_tried_again_under_the_same_id_until_it_is_given_up(
-    desk: Desk, receiver: Receiver
+    desk: Desk, receiver: WebhookReceiver
 ) -> None:
     await desk.make(receiver.url())
     receiver.status = 500
@@ -165,7 +167,7 @@ async def test_a_failed_delivery_is_tried_again_under_the_same_id_until_it_is_gi
     assert len({one.id for one in receiver.received}) == 1
 
 
-async def test_a_receiver_that_asks_for_time_gets_it(desk: Desk, receiver: Receiver) -> None:
+async def test_a_receiver_that_asks_for_time_gets_it(desk: Desk, receiver: WebhookReceiver) -> None:
     await desk.make(receiver.url())
 
     async def later(_: Any) -> bytes:
@@ -180,7 +182,7 @@ async def test_a_receiver_that_asks_for_time_gets_it(desk: Desk, receiver: Recei
 
 
 async def test_a_receiver_that_fails_for_days_or_is_gone_is_switched_off_and_told_of(
-    desk: Desk, receiver: Receiver
+    desk: Desk, receiver: WebhookReceiver
 ) -> None:
     await desk.make(receiver.url("/watch"), "webhook", name="watch")
     await desk.make(receiver.url("/gone"), name="gone")
@@ -217,7 +219,7 @@ async def test_a_receiver_that_fails_for_days_or_is_gone_is_switched_off_and_tol
 
 
 async def test_a_leader_that_dies_between_sending_and_marking_leaves_it_to_its_successor(
-    desk: Desk, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await desk.make(receiver.url())
     await desk.end_jobs(good=1)
@@ -238,7 +240,9 @@ async def test_a_leader_that_dies_between_sending_and_marking_leaves_it_to_its_s
     assert await desk.log() == [("job.succeeded", "delivered", 1)]
 
 
-async def test_a_deposed_leader_gathers_and_marks_nothing(desk: Desk, receiver: Receiver) -> None:
+async def test_a_deposed_leader_gathers_and_marks_nothing(
+    desk: Desk, receiver: WebhookReceiver
+) -> None:
     await desk.make(receiver.url())
     await desk.end_jobs(good=1)
     with pytest.raises(Deposed):
@@ -254,7 +258,7 @@ async def test_a_deposed_leader_gathers_and_marks_nothing(desk: Desk, receiver: 
 
 
 async def test_two_gatherers_that_read_the_same_events_make_one_delivery(
-    desk: Desk, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await desk.make(receiver.url())
     await desk.end_jobs(good=1)
@@ -272,7 +276,7 @@ async def test_two_gatherers_that_read_the_same_events_make_one_delivery(
 
 
 async def test_a_rotated_secret_signs_beside_the_old_one_for_a_while(
-    desk: Desk, receiver: Receiver
+    desk: Desk, receiver: WebhookReceiver
 ) -> None:
     old = await desk.make(receiver.url())
     new = await operations.rotate_secret(desk.records, old.webhook, 3_600, NOTE)
@@ -290,7 +294,9 @@ async def test_a_rotated_secret_signs_beside_the_old_one_for_a_while(
     assert during.event["type"] == "ping"
 
 
-async def test_a_report_comes_as_often_as_is_asked_for(desk: Desk, receiver: Receiver) -> None:
+async def test_a_report_comes_as_often_as_is_asked_for(
+    desk: Desk, receiver: WebhookReceiver
+) -> None:
     await desk.make(receiver.url(), "report", report_seconds=30)
     await desk.end_jobs(good=2, bad=1)
     await desk.world.enqueue_many(4)
@@ -312,7 +318,9 @@ async def test_a_report_comes_as_often_as_is_asked_for(desk: Desk, receiver: Rec
     }
 
 
-async def test_a_webhook_that_is_deleted_leaves_nothing(desk: Desk, receiver: Receiver) -> None:
+async def test_a_webhook_that_is_deleted_leaves_nothing(
+    desk: Desk, receiver: WebhookReceiver
+) -> None:
     made = await desk.make(receiver.url())
     receiver.status = 500
     await desk.end_jobs(good=1)
@@ -325,7 +333,7 @@ async def test_a_webhook_that_is_deleted_leaves_nothing(desk: Desk, receiver: Re
     assert await desk.gatherer._deliveries.cursor() is None
 
 
-async def test_what_cannot_be_is_refused(desk: Desk, receiver: Receiver) -> None:
+async def test_what_cannot_be_is_refused(desk: Desk, receiver: WebhookReceiver) -> None:
     with pytest.raises(Invalid, match="did you mean 'worker'"):
         await desk.make(receiver.url(), "workers")
     with pytest.raises(NotFound, match="queue"):
@@ -346,14 +354,46 @@ async def test_what_cannot_be_is_refused(desk: Desk, receiver: Receiver) -> None
     assert DeliveryStatus.PENDING == "pending"
 
 
-async def test_neither_secret_nor_address_is_in_the_audit_log_or_in_events(
-    desk: Desk, receiver: Receiver
+async def test_jobs_of_a_moment_come_together_and_one_that_is_too_far_behind_is_switched_off(
+    desk: Desk, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    await desk.make(receiver.url())
+    await desk.world.enqueue_many(450)
+    worker = await desk.world.worker(max_concurrent_jobs=450)
+    for _ in range(3):
+        claimed = await desk.world.claim(worker, 150)
+        await desk.world.engine.finish([Finish(one.fence, ToSucceeded(), 0.1) for one in claimed])
+    await desk.turn()
+    bodies = [one.event["data"]["jobs"] for one in receiver.received]
+    assert sorted(map(len, bodies)) == [150, 150, 150]
+    assert len({job for jobs in bodies for job in jobs}) == 450
+    monkeypatch.setattr(webhook_gatherer, "MOST_WAITING", 2)
+    for _ in range(4):
+        await desk.end_jobs(bad=1)
+        await desk.gatherer.gather(0)
+    [webhook] = await desk.records.find([1], "hook")
+    assert (webhook.is_active, webhook.waiting) == (False, 2)
+    assert webhook.disabled_reason == "more than 10,000 deliveries wait"
+
+
+async def test_neither_secret_nor_address_is_in_the_audit_log_in_events_or_in_the_log(
+    desk: Desk, receiver: WebhookReceiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    for name in ("httpcore", "httpcore2", "asyncio"):  # what a user may not switch on
+        caplog.set_level(logging.INFO, name)
     made = await desk.make(receiver.url("/a-secret-path"), "webhook")
+    gone = await desk.make("http://127.0.0.1:1/a-secret-path", "webhook", name="refused")
+    for webhook in (made.webhook, gone.webhook):
+        await operations.ping_webhook(desk.records, webhook, NOTE)
+    await desk.turn()
+    assert receiver.received[0].path == "/a-secret-path"
+    assert (await desk.log("refused"))[0][1] == "pending"
     rotated = await operations.rotate_secret(desk.records, made.webhook, 60, NOTE)
     await operations.delete_webhook(desk.records, rotated.webhook, NOTE)
     entries = await AuditLog(desk.world.engine).entries(1, before=None, limit=50)
-    text = "".join(str(entry) for entry in entries)
+    text = "".join(str(entry) for entry in entries) + caplog.text
+    text += "".join(str(one.body) for one in receiver.received)
     assert "webhook hook" in text
     for secret in (
         made.secret,

@@ -43,7 +43,7 @@ def answer(status: int, body: str = "", **headers: str) -> bytes:
     return "\r\n".join(lines).encode()
 
 
-class Receiver:
+class WebhookReceiver:
     def __init__(self) -> None:
         self.port = 0
         self.received: list[Received] = []
@@ -80,8 +80,8 @@ class Receiver:
 
 
 @contextlib.asynccontextmanager
-async def receiving() -> AsyncIterator[Receiver]:
-    receiver = Receiver()
+async def receiving() -> AsyncIterator[WebhookReceiver]:
+    receiver = WebhookReceiver()
     tasks: set[asyncio.Task[None]] = set()
 
     def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

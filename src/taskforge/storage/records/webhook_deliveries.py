@@ -134,7 +134,8 @@ class DeliveryRecords:
         return bool(await self._records.look(_Number, "any_webhook"))
 
     async def subscribers(self, projects: Sequence[int]) -> list[Subscriber]:
-        return await self._records.look(Subscriber, "subscribers", list(projects))
+        found = await self._records.look(Subscriber, "subscribers", list(projects))
+        return sorted(found, key=lambda one: one.number)
 
     async def subscribers_of_cluster(self) -> list[Subscriber]:
         return await self._records.look(Subscriber, "subscribers_of_cluster")
