@@ -11,7 +11,7 @@ from functools import partial
 import msgspec
 
 from taskforge.control.leader import Term
-from taskforge.control.providers.factory import FleetOwner
+from taskforge.control.providers.factory import FleetOwner, load_provider
 from taskforge.control.providers.provider import Provider, ProviderFailed
 from taskforge.control.rounds import Rounds
 from taskforge.control.scaler import Scaler
@@ -239,6 +239,7 @@ class Autoscaler(Rounds):
         if not declaration.admits(path.organization, path.project, is_first=path.is_first):
             raise ProviderFailed(f"this project may not use provider {scaling.provider!r} any more")
         owner = FleetOwner(policy=scaling.id, queue=scaling.queue, project=str(path))
+        await load_provider(declaration)
         made = self._make(declaration, owner)
         self._providers[scaling.number] = (scaling.provider, made)
         return made

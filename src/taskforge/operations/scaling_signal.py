@@ -32,7 +32,7 @@ class _Look:
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
         self.began = -FRESH_SECONDS
-        self.stats: dict[object, QueueStats] = {}
+        self.by_name: dict[str, QueueStats] = {}  # and by id
 
 
 class ScalingSignals:
@@ -50,27 +50,42 @@ class ScalingSignals:
         self._clock = clock
         self._looks: dict[int, _Look] = {}
 
+    async def find(self, project: int, name: str) -> ScalingSignal | None:
+        """Of a queue by its id or name; None where the last look did not see it."""
+        look = await self._look(project)
+        stats = look.by_name.get(name)
+        return None if stats is None else await self._tell(stats)
+
     async def read(self, queue: Queue) -> ScalingSignal:
-        look = self._looks.pop(queue.project, None) or _Look()
-        self._looks[queue.project] = look  # the one that was asked for last is the last to go
+        look = await self._look(queue.project)
+        if str(queue.id) not in look.by_name:  # it is younger than the look
+            look = await self._look(queue.project, anew=True)
+        stats = look.by_name.get(str(queue.id))
+        if stats is None:
+            raise NotFound("queue", queue.name)
+        return await self._tell(stats)
+
+    async def _look(self, project: int, *, anew: bool = False) -> "_Look":
+        look = self._looks.pop(project, None) or _Look()
+        self._looks[project] = look  # the one that was asked for last is the last to go
         while len(self._looks) > _REMEMBERED:
             del self._looks[next(iter(self._looks))]
         async with look.lock:
-            is_old = self._clock() - look.began > FRESH_SECONDS
-            if is_old or queue.id not in look.stats:
+            if anew or self._clock() - look.began > FRESH_SECONDS:
                 began = self._clock()
-                found = await self._engine.stats([queue.project])
-                look.began, look.stats = began, {one.queue_id: one for one in found}
-        stats = look.stats.get(queue.id)
-        if stats is None:
-            raise NotFound("queue", queue.name)
-        policy = await self._policies.find(queue.id)
+                found = await self._engine.stats([project])
+                by_id = {str(one.queue_id): one for one in found}
+                look.began, look.by_name = began, {one.queue: one for one in found} | by_id
+        return look
+
+    async def _tell(self, stats: QueueStats) -> ScalingSignal:
+        policy = await self._policies.find(stats.queue_id)
         is_known = policy is not None and policy.state.looked_at is not None
         return ScalingSignal(
-            queue=queue.name,
-            is_active=queue.is_active,
+            queue=stats.queue,
+            is_active=stats.is_active,
             pending=stats.pending,
             processing=stats.processing,
-            length=(stats.pending if queue.is_active else 0) + stats.processing,
+            length=(stats.pending if stats.is_active else 0) + stats.processing,
             desired_workers=policy.state.desired if policy is not None and is_known else None,
         )

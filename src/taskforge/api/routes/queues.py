@@ -261,7 +261,13 @@ async def get_queue_forecast(caller: NamedDependency[Caller], queue: QueueName) 
 async def get_scaling_signal(caller: NamedDependency[Caller], queue: QueueName) -> ScalingSignal:
     """How many jobs need workers, and how many workers the queue's policy wants: for an autoscaler
     that asks every few seconds, such as KEDA's metrics-api scaler. It is up to a second old."""
-    return await caller.platform.signals.read(await caller.queue(queue))
+    signals, projects = caller.platform.signals, caller.principal.projects
+    if len(projects) == 1:  # no list of its queues, which may be many, only to find this one
+        [project] = projects
+        signal = await signals.find(project, queue)
+        if signal is not None:
+            return signal
+    return await signals.read(await caller.queue(queue))
 
 
 @get("/stats", permission=Permission.QUEUE_READ, tags=["Queues"], responses=responses(404))

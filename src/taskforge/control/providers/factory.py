@@ -1,5 +1,8 @@
 """Makes the provider of a policy from its declaration."""
 
+import asyncio
+import contextlib
+import importlib
 from collections.abc import Callable, Sequence
 from uuid import UUID
 
@@ -25,7 +28,21 @@ class FleetOwner(msgspec.Struct, frozen=True, kw_only=True):
     project: str  # as the setting `project` names it
 
 
+_MODULES: dict[type[Declaration], str] = {
+    KubernetesDeclaration: "taskforge.control.providers.kubernetes",
+    AwsDeclaration: "taskforge.control.providers.aws",
+    WebhookDeclaration: "taskforge.control.providers.webhook",
+}
 MakeLocal = Callable[[LocalDeclaration, FleetOwner], Provider]
+
+
+async def load_provider(declaration: Declaration) -> None:
+    """Import what the provider needs, in a thread: it takes boto3 some tenths of a second. What is
+    missing is told when the provider is made."""
+    module = _MODULES.get(type(declaration))
+    if module is not None:
+        with contextlib.suppress(ModuleNotFoundError):
+            await asyncio.to_thread(importlib.import_module, module)
 
 
 def make_provider(

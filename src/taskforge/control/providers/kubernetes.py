@@ -30,7 +30,7 @@ from taskforge.domain.scaling_provider import KubernetesDeclaration
 
 CONFLICTS = 5  # with others who change the same Deployment, before it is told
 LOOK_SECONDS = 0.5
-PODS_AT_ONCE = 500
+PODS_AT_ONCE = 200  # of a list; to read more would keep the loop from others
 SHORT_WAIT_SECONDS = 5.0
 _PREFIX = 58  # of the name of a pod, in front of five random characters
 logger = logging.getLogger("taskforge.scaling")
