@@ -13,6 +13,7 @@ import pytest
 from taskforge.domain.assignment import Assign, Assignment
 from taskforge.domain.errors import Invalid
 from taskforge.domain.name_pages import AssignmentPage, Listed, NamePage
+from taskforge.domain.outcome import Finish, ToSucceeded
 from taskforge.domain.queue import CreateQueue, DeleteQueue
 from taskforge.ports.engine import Engine
 from tests.support.reads import count_steps, touched
@@ -140,6 +141,26 @@ async def test_pages_of_assignments_hold_each_that_is_asked_for_once(world: Worl
         assert {one.project for one in await every_assignment(engine, [1], AssignmentPage())} == {1}
 
 
+@ALSO_WALLED
+async def test_stats_of_some_queues_are_those_of_all(world: World) -> None:
+    other = await world.probe.add_project("other")
+    foreign = await world.engine.change_queue(other, CreateQueue(name="theirs"))
+    for number in range(4):
+        await world.queue(f"q-{number}")
+        await world.enqueue_many(number + 1, f"q-{number}")
+    worker = await world.online_worker()
+    claimed = await world.claim(worker, 3)
+    await world.engine.finish([Finish(one.fence, ToSucceeded()) for one in claimed])
+    every = {one.queue: one for one in await world.engine.stats([1])}
+    assert sum(one.succeeded for one in every.values()) == 3
+    some = [every[name].queue_id for name in ("q-0", "q-2")]
+    assert await world.engine.stats([1], of=some) == [every["q-0"], every["q-2"]]
+    await world.engine.fold(100)
+    assert await world.engine.stats([1], of=some) == [every["q-0"], every["q-2"]]
+    assert await world.engine.stats([1], of=[foreign.id, uuid4()]) == []
+    assert await world.engine.stats([1], of=[]) == []
+
+
 async def every_assignment(
     engine: Engine, projects: Sequence[int], page: AssignmentPage
 ) -> list[Assignment]:
@@ -239,6 +260,7 @@ async def look(engine: Engine) -> None:
     await read.list_assignments([1], AssignmentPage(queues=ids, limit=20))
     await read.list_assignments([1], AssignmentPage(workers=names, limit=20))
     await read.list_assignments([1], AssignmentPage(queues=ids, workers=names, limit=20))
+    assert len(await engine.stats([1], of=ids)) == 20
 
 
 @pytest.mark.timeout(120)

@@ -1,5 +1,6 @@
 """Requests about queues, workers and the assignments between them."""
 
+from collections.abc import Sequence
 from typing import Any, assert_never
 from uuid import UUID
 
@@ -35,8 +36,13 @@ def get_queue(queue: UUID) -> Request[Queue]:
     return get(f"/queues/{queue}", _read_queue)
 
 
-def stats(path: str = "/stats") -> Request[list[QueueStats]]:
-    return get(path, lambda body: [one.to_domain() for one in _stats(body).items])
+def stats(
+    path: str = "/stats", queue_ids: Sequence[UUID] | None = None
+) -> Request[list[QueueStats]]:
+    def read(body: bytes) -> list[QueueStats]:
+        return [one.to_domain() for one in _stats(body).items]
+
+    return get(path, read, queue_id=None if queue_ids is None else list(queue_ids))
 
 
 def change_queue(change: CreateQueue | UpdateQueue) -> Request[Queue]:

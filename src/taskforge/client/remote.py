@@ -199,12 +199,19 @@ class RemoteEngine:
     async def queues(self, projects: Sequence[int]) -> list[Queue]:
         return await self.directory.every_queue()
 
-    async def stats(self, projects: Sequence[int], *, exact: bool = False) -> list[QueueStats]:
+    async def stats(
+        self, projects: Sequence[int], *, exact: bool = False, of: Sequence[UUID] | None = None
+    ) -> list[QueueStats]:
         try:
-            return await self._send(queues.stats())
+            if of is None:
+                return await self._send(queues.stats())
+            parts = [of[start : start + MOST_IDS] for start in range(0, len(of), MOST_IDS)]
+            found = [await self._send(queues.stats(queue_ids=part)) for part in parts]
+            return [stats for part in found for stats in part]
         except Forbidden:
             # for those who may see jobs, and no queues
-            return await self._send(queues.stats("/jobs/stats"))
+            every = await self._send(queues.stats("/jobs/stats"))
+            return [stats for stats in every if of is None or stats.queue_id in of]
 
     async def change_worker(
         self, project: int, change: WorkerChange, note: Note | None = None

@@ -16,7 +16,7 @@ _LATE = timedelta(minutes=2)
 
 async def forecast_queue(engine: AnyEngine, source: MetricsSource, queue: UUID) -> Forecast:
     """Of a queue of the engine's own project."""
-    found = [one for one in await engine.stats([engine.home]) if one.queue_id == queue]
+    found = await engine.stats([engine.home], of=[queue])
     if not found:
         raise NotFound("queue", str(queue))
     period = period_before(await engine.now())

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Protocol
+from uuid import UUID
 
 from taskforge.domain.assignment import Assignment, AssignmentChange
 from taskforge.domain.audit import Note
@@ -15,8 +16,11 @@ class Queues(Protocol):
         self, project: int, change: QueueChange, note: Note | None = None
     ) -> Queue: ...
     async def queues(self, projects: Sequence[int]) -> list[Queue]: ...
-    # Of a project with many waiting jobs as they were counted last, unless it is to be exact.
-    async def stats(self, projects: Sequence[int], *, exact: bool = False) -> list[QueueStats]: ...
+    # Of all queues, or of those with these ids. Of a project with many waiting jobs as they were
+    # counted last, unless it is to be exact.
+    async def stats(
+        self, projects: Sequence[int], *, exact: bool = False, of: Sequence[UUID] | None = None
+    ) -> list[QueueStats]: ...
 
 
 class Workers(Protocol):

@@ -94,11 +94,9 @@ class AppJobs:
     async def stats(self, queue: UUID | str | None = None) -> Sequence[QueueStats]:
         """How many jobs of each queue, or of one, are in each status."""
         engine = await self._app.engine()
-        found = await engine.stats([engine.home])
         if queue is None:
-            return found
-        meant = (await find_queue(engine, str(queue))).id
-        return [one for one in found if one.queue_id == meant]
+            return await engine.stats([engine.home])
+        return await engine.stats([engine.home], of=[(await find_queue(engine, str(queue))).id])
 
     # --- Changes: of those with these ids, of those that match, or of everything ---
 

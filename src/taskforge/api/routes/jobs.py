@@ -14,12 +14,12 @@ from taskforge.api.routes.queues import Limit, ProjectName, StatsList, summed
 from taskforge.api.schema.values import Time
 from taskforge.api.schema.views.jobs import JobView, job_view
 from taskforge.domain.access import Permission
-from taskforge.domain.errors import Invalid, NotFound, nearest
+from taskforge.domain.errors import Invalid
 from taskforge.domain.explanation import Explanation
 from taskforge.domain.job import JobStatus
 from taskforge.domain.job_parts import BRIEF, WHOLE, JobPart
 from taskforge.domain.query import MOST_IDS, JobFilter, Page, check_filter, check_page
-from taskforge.domain.queue import named
+from taskforge.operations.directory import no_queue
 from taskforge.operations.jobs import read_some
 
 Ids = Annotated[
@@ -185,13 +185,14 @@ async def job_stats(
 ) -> StatsList:
     """How many jobs are in each status: of one queue, by its name or id, or of each of a project or
     of the organization; and their sum."""
-    found = await caller.platform.engine.stats(await caller.projects(project))
-    if queue is not None:
-        meant = named(queue, [(one.queue, one.queue_id) for one in found])
-        if not meant:
-            raise NotFound("queue", queue, nearest=nearest(queue, [one.queue for one in found]))
-        found = [one for one in found if one.queue_id in meant]
-    return summed(found)
+    engine, projects = caller.platform.engine, await caller.projects(project)
+    if queue is None:
+        return summed(await engine.stats(projects))
+    queues = await engine.directory.find_queues(projects, queue)
+    if not queues:
+        raise await no_queue(engine, projects, queue)
+    meant = [one.id for one in queues if one.name == queue] or [one.id for one in queues]
+    return summed(await engine.stats(projects, of=meant))
 
 
 @get(

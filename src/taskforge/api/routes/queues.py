@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Annotated, Any
+from uuid import UUID
 
 import msgspec
 from litestar import Response, delete, get, patch, post
@@ -13,11 +14,11 @@ from taskforge.api.entry.etags import IfMatch, tagged, version_in
 from taskforge.api.entry.problems import responses
 from taskforge.api.schema.views.queues import QueueStatsView, QueueView, queue_view, stats_view
 from taskforge.domain.access import Permission
-from taskforge.domain.errors import Conflict, Stale
+from taskforge.domain.errors import Conflict, Invalid, NotFound, Stale
 from taskforge.domain.forecast import Forecast
 from taskforge.domain.metrics import Subject
 from taskforge.domain.name_pages import NamePage
-from taskforge.domain.query import QueueStats
+from taskforge.domain.query import MOST_IDS, QueueStats
 from taskforge.domain.queue import CreateQueue, DeleteQueue, Queue, QueueSettings, UpdateQueue
 from taskforge.operations import directory
 from taskforge.operations.forecasts import forecast_from, period_before
@@ -48,6 +49,12 @@ NameFilter = Annotated[
         description="A name or an id, or part of a name: `*` stands for any letters, as in "
         "`mail*` and `*mail*`",
     ),
+]
+
+
+StatsOf = Annotated[
+    list[UUID] | None,
+    QueryParameter(name="queue_id", description="Only these queues, at most 100 of them"),
 ]
 
 
@@ -232,8 +239,10 @@ async def delete_queue(
 async def queue_stats(caller: NamedDependency[Caller], queue: QueueName) -> QueueStatsView:
     """How many of its jobs are in each status, and how long the oldest one waits."""
     meant = await caller.queue(queue)
-    found = await caller.platform.engine.stats([meant.project])
-    return stats_view(next(one for one in found if one.queue_id == meant.id))
+    found = await caller.platform.engine.stats([meant.project], of=[meant.id])
+    if not found:  # deleted meanwhile
+        raise NotFound("queue", str(meant.id))
+    return stats_view(found[0])
 
 
 @get(
@@ -246,10 +255,12 @@ async def get_queue_forecast(caller: NamedDependency[Caller], queue: QueueName) 
     """How long a job that comes now would wait, and when nothing waits any more, if the next
     minutes are like the last 15; or that the queue only grows. Ranges in seconds."""
     meant, engine = await caller.queue(queue), caller.platform.engine
-    found = await engine.stats([meant.project])
+    found = await engine.stats([meant.project], of=[meant.id])
+    if not found:  # deleted meanwhile
+        raise NotFound("queue", str(meant.id))
     period = period_before(await engine.now())
     metrics = await read_metrics(engine, [meant.project], Subject(queue=meant.id), period)
-    return forecast_from(next(one for one in found if one.queue_id == meant.id), metrics)
+    return forecast_from(found[0], metrics)
 
 
 @get(
@@ -271,9 +282,16 @@ async def get_scaling_signal(caller: NamedDependency[Caller], queue: QueueName) 
 
 
 @get("/stats", permission=Permission.QUEUE_READ, tags=["Queues"], responses=responses(404))
-async def list_stats(caller: NamedDependency[Caller], project: ProjectName = None) -> StatsList:
-    """The same for every queue of a project, or of the organization, and their sum."""
-    return summed(await caller.platform.engine.stats(await caller.projects(project)))
+async def list_stats(
+    caller: NamedDependency[Caller], project: ProjectName = None, queue_ids: StatsOf = None
+) -> StatsList:
+    """The same for some queues, or for every queue of a project or of the organization, and their
+    sum."""
+    if queue_ids is not None and len(queue_ids) > MOST_IDS:
+        raise Invalid(
+            "queue_id", f"is given {len(queue_ids):,} times", f"ask for at most {MOST_IDS} at once"
+        )
+    return summed(await caller.platform.engine.stats(await caller.projects(project), of=queue_ids))
 
 
 def summed(found: Sequence[QueueStats]) -> StatsList:

@@ -221,8 +221,10 @@ class PostgresEngine:
     async def queues(self, projects: Sequence[int]) -> list[Queue]:
         return await self._queues.queues(projects)
 
-    async def stats(self, projects: Sequence[int], *, exact: bool = False) -> list[QueueStats]:
-        return await self._stats.stats(projects, exact=exact)
+    async def stats(
+        self, projects: Sequence[int], *, exact: bool = False, of: Sequence[UUID] | None = None
+    ) -> list[QueueStats]:
+        return await self._stats.stats(projects, exact=exact, of=of)
 
     # --- Assignments ---
 

@@ -2,6 +2,7 @@
 jobs come from tallies."""
 
 from collections.abc import Sequence
+from uuid import UUID
 
 from taskforge.domain.query import QueueStats
 from taskforge.storage import depths
@@ -17,15 +18,21 @@ class PostgresStats:
     async def close(self) -> None:
         await self._depths.close()
 
-    async def stats(self, projects: Sequence[int], *, exact: bool) -> list[QueueStats]:
+    async def stats(
+        self, projects: Sequence[int], *, exact: bool, of: Sequence[UUID] | None
+    ) -> list[QueueStats]:
         now, owners = await self._connections.now(), list(dict.fromkeys(projects))
-        of = self._count_in_full if exact else self._depths.of
+        depth = self._count_in_full if exact else self._depths.of
         async with self._connections.searches:
             # Not behind the wall, which would count no rows but those it shows; what is told goes
             # by the queues that are read behind it.
             rows = await self._connections.fetch("places", owners, depths.COUNTED)
-            queues = await self._connections.read(projects, "stats", owners)
-        held, made = await settle([PlaceCount(*row) for row in rows], owners, of)
+            queues = (
+                await self._connections.read(projects, "stats", owners)
+                if of is None
+                else await self._connections.read(projects, "stats_of", owners, list(of))
+            )
+        held, made = await settle([PlaceCount(*row) for row in rows], owners, depth)
         places: dict[int, dict[str, int]] = {}
         turns: dict[int, int] = {}
         for one in held:

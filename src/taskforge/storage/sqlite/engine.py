@@ -147,18 +147,16 @@ class SqliteEngine:
         return await self._offers.claim(claim)
 
     async def finish(self, finishes: Sequence[Finish], *, lapsed: bool = False) -> list[Lost]:
-        if not finishes:
-            return []
-        return await self._writer.submit(partial(finish_claims, finishes=finishes, lapsed=lapsed))
+        act = partial(finish_claims, finishes=finishes, lapsed=lapsed)
+        return await self._writer.submit(act) if finishes else []
 
     async def beat(self, beats: Sequence[Beat]) -> list[Lost]:
         act = partial(write_beats, beats=beats)
         return await self._writer.submit(act, lazy=True) if beats else []
 
     async def log(self, lines: Sequence[NewLine]) -> list[Lost]:
-        if not lines:
-            return []
-        return await self._writer.submit(lambda transaction: write_lines(transaction, lines))
+        act = partial(write_lines, lines=lines)
+        return await self._writer.submit(act) if lines else []
 
     def on_work(self, wake: Callable[[], None]) -> Callable[[], None]:
         return self._signals.listen(wake)
@@ -223,8 +221,10 @@ class SqliteEngine:
     async def queues(self, projects: Sequence[int]) -> list[Queue]:
         return await self._readers.read(lambda seen: queues.list_queues(seen, projects))
 
-    async def stats(self, projects: Sequence[int], *, exact: bool = False) -> list[QueueStats]:
-        return await self._stats.stats(projects, exact=exact)
+    async def stats(
+        self, projects: Sequence[int], *, exact: bool = False, of: Sequence[UUID] | None = None
+    ) -> list[QueueStats]:
+        return await self._stats.stats(projects, exact=exact, of=of)
 
     # --- Assignments ---
 

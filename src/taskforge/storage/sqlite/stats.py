@@ -3,6 +3,7 @@ jobs come from tallies."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
+from uuid import UUID
 
 from taskforge.domain.query import QueueStats
 from taskforge.domain.queue import Queue
@@ -33,11 +34,13 @@ class SqliteStats:
     async def close(self) -> None:
         await self._depths.close()
 
-    async def stats(self, projects: Sequence[int], *, exact: bool) -> list[QueueStats]:
+    async def stats(
+        self, projects: Sequence[int], *, exact: bool, of: Sequence[UUID] | None
+    ) -> list[QueueStats]:
         owners = list(dict.fromkeys(projects))
-        seen = await self._readers.search(lambda snapshot: _look(snapshot, owners))
-        of = self._count_in_full if exact else self._depths.of
-        held, made = await settle(seen.held, owners, of)
+        seen = await self._readers.search(lambda snapshot: _look(snapshot, owners, of))
+        depth = self._count_in_full if exact else self._depths.of
+        held, made = await settle(seen.held, owners, depth)
         counts: dict[int, dict[str, int]] = {}
         turns: dict[int, int] = {}
         for one in held:
@@ -64,15 +67,22 @@ class SqliteStats:
         return await self._readers.search(lambda snapshot: _count(snapshot, project))
 
 
-def _look(snapshot: ReadSnapshot, projects: list[int]) -> StatsSeen:
+def _look(snapshot: ReadSnapshot, projects: list[int], of: Sequence[UUID] | None) -> StatsSeen:
     held: dict[PlaceCount, None] = {}
     for number, project in enumerate(projects):
         for row in snapshot.execute(sql("places"), (project, depths.COUNTED + 1)):
             one = PlaceCount(*row)
             if number == 0 or one.place < WAITING:  # the other places are one for all projects
                 held[one] = None
-    tallies = snapshot.execute(sql("tallied"), (codec.json(projects),)).fetchall()
-    return StatsSeen(list_queues(snapshot, projects), list(held), tallies, snapshot.now)
+    if of is None:
+        queues = list_queues(snapshot, projects)
+        tallies = snapshot.execute(sql("tallied"), (codec.json(projects),)).fetchall()
+    else:
+        named = (codec.json(projects), codec.ids(of), codec.positions(len(of)))
+        queues = [codec.queue(row) for row in snapshot.execute(sql("queues_of"), named)]
+        numbers = codec.json([queue.number for queue in queues])
+        tallies = snapshot.execute(sql("tallied_of"), (numbers,)).fetchall()
+    return StatsSeen(queues, list(held), tallies, snapshot.now)
 
 
 def _count(snapshot: ReadSnapshot, project: int) -> Depth:
