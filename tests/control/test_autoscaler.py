@@ -17,6 +17,7 @@ from taskforge.domain.queue_scaling import QueueScaling, ScalingEntry
 from taskforge.domain.scaling import SCALED_BY
 from taskforge.domain.scaling_provider import Declaration, LocalDeclaration
 from taskforge.domain.worker import Registered, Sample, UpdateWorker
+from taskforge.operations.explaining import explain_job
 from taskforge.operations.scaling import StoreScaling
 from taskforge.storage.records.scaling import ScalingRecords
 from tests.support.world import World
@@ -352,3 +353,38 @@ async def test_workers_that_went_with_the_last_leaders_machine_are_asked_for_ane
     await stage.look()
     assert mail.asked == [(4, 0), (4, 0)]
     assert (await stage.state(policy)).state.missing == 0
+
+
+async def test_a_job_whose_queue_is_scaled_to_zero_is_told_that_workers_come(
+    stage: Stage, world: World
+) -> None:
+    policy = await stage.policy()
+
+    async def codes() -> list[str]:
+        found = await explain_job(world.engine, [world.engine.home], job)
+        return [reason.code for reason in found.reasons]
+
+    job = await world.enqueue("mail")
+    assert await codes() == ["no_worker", "scaling"]
+    await stage.look()
+    found = await explain_job(world.engine, [world.engine.home], job)
+    assert found.reasons[-1].text == "1 worker is on the way: the queue is scaled up"
+    fields: list[tuple[dict[str, Any], list[str]]] = [
+        ({"is_paused": True}, ["no_worker", "scaling_paused"]),
+        ({"is_paused": False, "is_dry_run": True}, ["no_worker"]),
+        ({"is_dry_run": False}, ["no_worker", "scaling"]),
+    ]
+    for change, said in fields:
+        await stage.scaling.edit(await stage.state(policy), change, None, None)
+        assert await codes() == said
+    stage.at("mail").fails = ProviderFailed("denied")
+    await stage.look(130)
+    assert await codes() == ["no_worker", "scaling_fails"]
+    stage.at("mail").fails = None
+    await stage.look(60)
+    [worker] = await stage.come(1, max_concurrent_jobs=1)
+    await world.claim_one(worker)
+    job = await world.enqueue("mail")
+    await stage.scaling.edit(await stage.state(policy), {"max_workers": 1}, None, None)
+    await stage.look(200)
+    assert await codes() == ["busy", "scaling_full"]

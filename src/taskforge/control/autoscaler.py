@@ -15,6 +15,7 @@ from taskforge.control.providers.factory import FleetOwner, load_provider
 from taskforge.control.providers.provider import Provider, ProviderFailed
 from taskforge.control.rounds import Rounds
 from taskforge.control.scaler import Scaler
+from taskforge.control.scaling_points import is_quiet
 from taskforge.domain.errors import Stale, StoreUnavailable
 from taskforge.domain.queue_scaling import (
     QueueScaling,
@@ -35,12 +36,31 @@ logger = logging.getLogger("taskforge.scaling")
 LOOK_SECONDS = 5.0
 AT_ONCE = 200  # policies of a page
 TASKS_AT_ONCE = 32
+SIGHT_SECONDS = 5.0
+MOST_SIGHTS = 50
 ACT_SECONDS = 60.0  # beyond what providers bound themselves
 CLOSE_SECONDS = 0.5
 PRUNE_SECONDS = 60.0
 PRUNED_AT_ONCE = 1_000
 FAILING = RetryPolicy(delay=5.0, most=300.0)
 MakeProvider = Callable[[Declaration, FleetOwner], Provider]
+
+
+class Sights:
+    """Of one round. Policies of a project come on many pages; it is read anew now and then."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._known: dict[int, tuple[float, ProjectSight]] = {}
+
+    async def of(self, project: int) -> ProjectSight:
+        read_at, sight = self._known.pop(project, (-SIGHT_SECONDS, None))
+        if sight is None or time.monotonic() - read_at >= SIGHT_SECONDS:
+            read_at, sight = time.monotonic(), await ProjectSight.read(self._engine, project)
+        self._known[project] = (read_at, sight)
+        while len(self._known) > MOST_SIGHTS:
+            del self._known[next(iter(self._known))]
+        return sight
 
 
 class Autoscaler(Rounds):
@@ -89,6 +109,7 @@ class Autoscaler(Rounds):
     async def look(self, term: Term) -> int:
         """At all policies once; how many they are. It waits for none of them."""
         after, numbers, queues = 0, set(), set()
+        sights = Sights(self._engine)
         while True:
             page = await self._records.page(after, AT_ONCE)
             by_project: dict[int, list[QueueScaling]] = {}
@@ -99,7 +120,7 @@ class Autoscaler(Rounds):
                     by_project.setdefault(scaling.project, []).append(scaling)
             for project, policies in by_project.items():
                 term.check()
-                await self._look_at(project, policies, term)
+                await self._look_at(await sights.of(project), policies, term)
             if len(page) < AT_ONCE:
                 break
             after = page[-1].number
@@ -120,13 +141,12 @@ class Autoscaler(Rounds):
         task = self._tasks.get(number)
         return task is not None and not task.done()
 
-    async def _look_at(self, project: int, policies: list[QueueScaling], term: Term) -> None:
-        sight = await ProjectSight.read(self._engine, project)
+    async def _look_at(self, sight: ProjectSight, policies: list[QueueScaling], term: Term) -> None:
         for scaling in policies:
             if scaling.state.retry_at is not None and scaling.state.retry_at > sight.now:
                 continue
             seen = await sight.see(scaling, self._rates, self._arrivals)
-            if seen is not None:
+            if seen is not None and not is_quiet(seen, sight.now, self._points.get(scaling.number)):
                 task = asyncio.create_task(self._scale(seen, sight, term), name=scaling.queue)
                 self._tasks[scaling.number] = task
                 task.add_done_callback(partial(self._forget, scaling.number))

@@ -28,11 +28,13 @@ class Drainer:
         self._term = term
         self._is_refused = False
 
-    async def begin(self, seen: SeenQueue, one: Drained) -> None:
+    async def begin(self, seen: SeenQueue, one: Drained) -> datetime:
+        """By then the store knows that it takes no more jobs."""
         self._term.check()
         with contextlib.suppress(NotFound):
             change = UpdateWorker(worker=one.worker, drain_mode=True)
             await self._engine.change_worker(seen.queue.project, change)
+        return await self._engine.now()
 
     async def end(
         self, seen: SeenQueue, state: ScalingState, provider: Provider, now: datetime
@@ -65,9 +67,10 @@ class Drainer:
                     return _refused(one, error, now)
             await self._unassign(seen, one)
             return None, ScalingNews.STOPPED, f"{one.name} was drained and has stopped"
-        if not one.is_told:
-            await self.begin(seen, one)
-            return msgspec.structs.replace(one, is_told=True), None, ""
+        if one.told_at is None:
+            return msgspec.structs.replace(one, told_at=await self.begin(seen, one)), None, ""
+        if now <= one.told_at:  # what was seen is older
+            return one, None, ""
         if not worker.drain_mode and one.stopped_at is None:
             reason = f"{one.name} was let take jobs again, and is kept"
             return None, ScalingNews.KEPT, reason

@@ -208,9 +208,12 @@ class Scaler:
         entry = self._entry(seen, ScalingNews.SCALE_DOWN, count, advice, advice.reason, now)
         look = await self._save(seen, state, (*entries, entry), now, last)
         seen, state = _as_saved(seen, look)
-        for one in drained:
-            await self._drainer.begin(seen, one)
-        told = tuple(msgspec.structs.replace(one, is_told=True) for one in state.draining)
+        told_at = [await self._drainer.begin(seen, one) for one in drained][-1]
+        fresh = {one.worker for one in drained}
+        told = tuple(
+            msgspec.structs.replace(one, told_at=told_at) if one.worker in fresh else one
+            for one in state.draining
+        )
         await self._keep(seen, msgspec.structs.replace(state, draining=told))
         return look
 

@@ -13,7 +13,7 @@ from taskforge.domain.queue_scaling import (
     ScalingPoint,
     ScalingState,
 )
-from taskforge.domain.scaling import ScalingAdvice
+from taskforge.domain.scaling import ScalingAction, ScalingAdvice, evaluate
 from taskforge.operations.scaling_sight import SeenQueue
 
 
@@ -71,12 +71,27 @@ def point_of(seen: SeenQueue, state: ScalingState, now: datetime) -> ScalingPoin
 def is_news(point: ScalingPoint, last: ScalingPoint | None) -> bool:
     """Whether it is worth a place in the series: at once where workers change, now and then where
     only the queue does."""
+    is_empty = not (point.actual or point.length or point.desired or point.coming)
     if last is None:
-        return True
+        return not is_empty or point.draining > 0
     passed = (point.at - last.at).total_seconds()
     workers = ("desired", "actual", "coming", "draining")
     if any(getattr(point, name) != getattr(last, name) for name in workers):
         return passed >= 1
     same = msgspec.structs.replace(point, at=last.at) == last
-    is_empty = not (point.actual or point.length or point.desired)
     return passed >= (POINT_SECONDS if not same else STEADY_SECONDS) and not (same and is_empty)
+
+
+def is_quiet(seen: SeenQueue, now: datetime, last: ScalingPoint | None) -> bool:
+    """Nothing is under way, nothing is to be done, and there is nothing to write."""
+    state = seen.scaling.state
+    if state.asked or state.draining or state.error is not None or seen.unassigned:
+        return False
+    advice = evaluate(seen.scaling.policy, seen.figures, now)
+    is_same = (advice.action, advice.desired) == (state.action, state.desired)
+    told = state_told(state, seen, advice, now)
+    return (
+        is_same
+        and advice.action is ScalingAction.HOLD
+        and not is_news(point_of(seen, told, now), last)
+    )

@@ -48,7 +48,7 @@ class Drained(msgspec.Struct, frozen=True, kw_only=True):
     worker: UUID
     name: str
     since: datetime
-    is_told: bool = False  # the store knows that it takes no more jobs
+    told_at: datetime | None = None  # since then claims give it nothing more
     stopped_at: datetime | None = None  # the provider was last told to stop it
     # the provider was last told to, and would not; nothing else waits for that
     failed_at: datetime | None = None

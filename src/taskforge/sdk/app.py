@@ -22,6 +22,7 @@ from taskforge.domain.job import Inserted, NewJob, Refused, StoredJob
 from taskforge.domain.log import level_named
 from taskforge.node import make_node
 from taskforge.operations import jobs as operations
+from taskforge.operations.explaining import explain_job
 from taskforge.ports.engine import AnyEngine
 from taskforge.ports.jobs import Transactional
 from taskforge.sdk.connections import Connections
@@ -189,7 +190,7 @@ class TaskForge(Declarations, Doors):
     async def explain(self, job: UUID | str) -> Explanation:
         """Why the job is not running."""
         engine = await self.engine()
-        return await engine.explain([engine.home], id_of(job))
+        return await explain_job(engine, [engine.home], id_of(job))
 
     async def executions(self, job: UUID | str) -> list[DecodedExecution]:
         """Every try of a job, the first one first."""

@@ -19,6 +19,7 @@ from taskforge.domain.explanation import Explanation
 from taskforge.domain.job import JobStatus
 from taskforge.domain.job_parts import BRIEF, WHOLE, JobPart
 from taskforge.domain.query import MOST_IDS, JobFilter, Page, check_filter, check_page
+from taskforge.operations import explaining
 from taskforge.operations.directory import no_queue
 from taskforge.operations.jobs import read_some
 
@@ -215,7 +216,7 @@ async def get_job(caller: NamedDependency[Caller], job_id: FromPath[UUID]) -> Jo
 async def explain_job(caller: NamedDependency[Caller], job_id: FromPath[UUID]) -> Explanation:
     """Why a job is not running. What each worker says to it is for those who may see workers."""
     job = await caller.job(job_id, BRIEF)
-    found = await caller.platform.engine.explain([job.project], job_id)
+    found = await explaining.explain_job(caller.platform.engine, [job.project], job_id)
     return (
         found if caller.may(Permission.WORKER_READ) else msgspec.structs.replace(found, workers=())
     )

@@ -15,6 +15,7 @@ from taskforge.domain.durations import span
 from taskforge.domain.errors import NotFound
 from taskforge.domain.explanation import Explanation, Reason
 from taskforge.domain.job import JobStatus, StoredJob
+from taskforge.operations.explaining import explain_job
 
 # As it should be: nothing to mend.
 _QUIET = (
@@ -35,6 +36,7 @@ _QUIET = (
     "misplaced",
     "paced",
     "risen",
+    "scaling",
 )
 _STEPS = {
     "paused": "taskforge queues resume {queue}",
@@ -61,6 +63,9 @@ _STEPS = {
     "by itself, restart others",
     "unhealthy": "see why its health check fails: taskforge workers list",
     "no_able_worker": "taskforge workers list",
+    "scaling_paused": "taskforge scaling resume {queue}",
+    "scaling_fails": "see what it refuses: taskforge scaling history {queue}",
+    "scaling_full": "wait, or allow more: taskforge scaling edit {queue} --max N",
     "overdue": "start one: taskforge worker app:forge",
     "ended": "taskforge jobs show {id}",
 }
@@ -75,7 +80,7 @@ async def explain(
         found = await engine.get([engine.home], [identifier])
         if not found:
             raise NotFound("job", job)
-        explanation = await engine.explain([engine.home], identifier)
+        explanation = await explain_job(engine, [engine.home], identifier)
         now = await engine.now()
     if store.json:
         emit(msgspec.to_builtins(explanation))
