@@ -27,7 +27,7 @@ from taskforge.storage.records.webhook_deliveries import (
 logger = logging.getLogger("taskforge.webhooks")
 LOOK_SECONDS = 1.0
 PAGE = 500
-MOST_AT_ONCE = 500  # deliveries of one transaction
+MOST_AT_ONCE = 1_000  # deliveries of one transaction
 MOST_JOBS = 200  # of one delivery
 PRUNED_AT_ONCE = 1_000
 PRUNE_SECONDS = 60.0

@@ -1,6 +1,7 @@
 """What is to be sent to webhooks, as the leader gathers, sends and marks it. Everything that the
 leader writes carries its term."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
@@ -241,13 +242,15 @@ class DeliveryRecords:
 
 
 def _added(deliveries: Sequence[NewDelivery], now: datetime) -> list[Step]:
-    counts: dict[int, int] = {}
-    steps = []
-    for one in deliveries:
-        counts[one.webhook] = counts.get(one.webhook, 0) + 1
-        steps.append(Step("add_webhook_delivery", (one.id, one.webhook, one.kind, one.body, now)))
-    return steps + [
-        Step("wake_webhook", (webhook, now, count)) for webhook, count in counts.items()
+    """In two statements, however many they are."""
+    if not deliveries:
+        return []
+    told = _encode([(one.webhook, one.kind, one.body) for one in deliveries]).decode()
+    counts = Counter(one.webhook for one in deliveries)
+    ids = b"".join(one.id.bytes for one in deliveries)
+    return [
+        Step("add_webhook_deliveries", (told, ids, now)),
+        Step("wake_webhooks", (_encode(sorted(counts.items())).decode(), now)),
     ]
 
 
