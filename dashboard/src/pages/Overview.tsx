@@ -142,7 +142,7 @@ function HeldCircuit({ circuit }: { circuit: Circuit }) {
       <Shape status="warning" />
       <span className="what">
         Circuit <b><Name>{subject}</Name></b> {place} {circuit.mode === "open" ? "hands nothing out" : "lets a few probes through"}
-        <span className="faint">{circuit.is_forced ? ", by hand" : `, ${circuit.failed} of ${circuit.failed + circuit.succeeded} failed`}{circuit.since && <>, since <Time at={circuit.since} /></>}</span>
+        <span className="faint">{circuit.is_forced ? ", by hand" : circuit.failed + circuit.succeeded === 0 ? "" : `, ${circuit.failed} of ${circuit.failed + circuit.succeeded} failed`}{circuit.since && <>, since <Time at={circuit.since} /></>}</span>
       </span>
       <span className="do">{may("queue:write") && <Action className="primary" act={() => moveCircuit(circuit, "close")}>Close it</Action>} <To page="circuits">Circuits ›</To></span>
     </li>
