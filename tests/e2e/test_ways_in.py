@@ -64,3 +64,22 @@ def test_a_viewer_sees_no_button_that_would_fail(
             assert page.get_by_role("link", name=word, exact=True).count() == 0, (path, word)
     page.get_by_text("Hidden: it needs the right").first.wait_for()
     assert "said" not in page.locator("main").inner_text()
+
+
+def test_the_reference_is_searched_and_its_samples_name_this_server(
+    open_page: Any, site: Site
+) -> None:
+    page = open_page("/api/v1/docs", viewport={"width": 1280, "height": 800})
+    page.locator("figure", has_text=f"SERVER={site.address}").wait_for()
+    page.keyboard.press("/")
+    page.keyboard.type("drain worker")
+    rows = page.locator(".tree li:visible")
+    rows.first.wait_for()
+    assert 0 < rows.count() < 10
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Copy: First request").click()
+    page.get_by_text("Copied").wait_for()
+    wide = """() => [...document.querySelectorAll(".scroll")]
+        .filter((one) => one.scrollWidth > one.clientWidth)
+        .map((one) => one.closest("article")?.id)"""
+    assert page.evaluate(wide) == []

@@ -1,1 +1,2 @@
-"""Pages made on the server, without scripts: the API's reference, the way in, the entrance."""
+"""Pages made on the server: the API's reference, the way in, the entrance. Only the reference has a
+script, without which it is whole."""

@@ -70,8 +70,8 @@ def version_of(name: str) -> str:
     return hashlib.sha256(asset(name)).hexdigest()[:16]
 
 
-def document(title: str, *content: str, kind: str, links: str = "") -> bytes:
-    """A whole page, with the bar that all of them have."""
+def document(title: str, *content: str, kind: str, links: str = "", script: str = "") -> bytes:
+    """A whole page, with the bar that all of them have. `script`: a file beside this one."""
     bar = element(
         "header",
         element(
@@ -98,6 +98,9 @@ def document(title: str, *content: str, kind: str, links: str = "") -> bytes:
             href=f"/assets/icon.svg?v={version_of('icon.svg')}",
         ),
         element("link", rel="stylesheet", href=f"/assets/style.css?v={version_of('style.css')}"),
+        element("script", src=f"/assets/{script}?v={version_of(script)}", defer=True)
+        if script
+        else "",
     )
     body = element(
         "body",

@@ -8,6 +8,7 @@ from taskforge.api.pages.markup import Html, document, element, joined, paragrap
 from taskforge.api.pages.operation import Operation, sample_request
 from taskforge.api.pages.schemas import Schema, Schemas, anchor, shown
 
+SCRIPT = "reference.js"  # adds a search and buttons that copy; the page is whole without it
 _METHODS = ("get", "post", "put", "patch", "delete")
 _GREETING = """export SERVER=http://127.0.0.1:8080   # where this server listens
 export API_KEY=tfk_…                  # the first start prints one
@@ -38,7 +39,9 @@ def reference(described: dict[str, Any]) -> bytes:
         id="content",
     )
     frame = element("div", _navigation(groups, sorted(schemas.named)), content, class_="frame")
-    return document(f"{info['title']} API reference", frame, kind="reference", links=links)
+    return document(
+        f"{info['title']} API reference", frame, kind="reference", links=links, script=SCRIPT
+    )
 
 
 def _groups(described: dict[str, Any]) -> list[tuple[str, str, list[Operation]]]:

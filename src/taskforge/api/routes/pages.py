@@ -1,5 +1,5 @@
 """What the server shows of itself: the API's document, its reference page, and the page behind a
-login link. No scripts."""
+login link. Only the reference has a script."""
 
 import hashlib
 from functools import cache
@@ -14,7 +14,7 @@ from taskforge.api.dashboard import files
 from taskforge.api.entry.caller import COOKIE, PUBLIC, Visitor
 from taskforge.api.pages.entrance import landing_page, login_page, refused_page
 from taskforge.api.pages.markup import asset, version_of
-from taskforge.api.pages.reference import reference
+from taskforge.api.pages.reference import SCRIPT, reference
 from taskforge.api.routes.dashboard import dashboard_page
 from taskforge.api.routes.sessions import login_cookies
 from taskforge.api.schema.document import document, document_bytes
@@ -22,6 +22,10 @@ from taskforge.domain.access import Principal, Unauthenticated
 from taskforge.domain.audit import Note
 
 _HTML = "text/html"
+_REFERENCE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; form-action 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'"
+)
 _MOST_FORM_BYTES = 16 * 1024
 # Without any referrer a browser hides where a form comes from (`Origin: null`); so much shows the
 # server, and never the token.
@@ -42,7 +46,11 @@ async def openapi() -> Response[bytes]:
 async def docs(request: Request[Any, Any, Any]) -> Response[bytes]:
     """The same for people."""
     page, tag = _reference()
-    headers = {"ETag": tag, "Cache-Control": "no-cache"}
+    headers = {
+        "ETag": tag,
+        "Cache-Control": "no-cache",
+        "Content-Security-Policy": _REFERENCE_POLICY,
+    }
     if tag in request.headers.get("if-none-match", ""):
         return Response(b"", status_code=304, media_type=_HTML, headers=headers)
     return Response(page, media_type=_HTML, headers=headers)
@@ -51,6 +59,11 @@ async def docs(request: Request[Any, Any, Any]) -> Response[bytes]:
 @get("/assets/style.css", permission=PUBLIC, include_in_schema=False)
 async def style(request: Request[Any, Any, Any]) -> Response[bytes]:
     return _asset(request, "style.css", "text/css")
+
+
+@get("/assets/reference.js", permission=PUBLIC, include_in_schema=False)
+async def script(request: Request[Any, Any, Any]) -> Response[bytes]:
+    return _asset(request, SCRIPT, "text/javascript")
 
 
 @get("/assets/icon.svg", permission=PUBLIC, include_in_schema=False)
@@ -185,4 +198,14 @@ def _is_ours(request: Request[Any, Any, Any], public_url: str) -> bool:
     )
 
 
-HANDLERS = [openapi, docs, style, icon, landing, ask_to_log_in, log_in_by_form, log_out_by_form]
+HANDLERS = [
+    openapi,
+    docs,
+    style,
+    script,
+    icon,
+    landing,
+    ask_to_log_in,
+    log_in_by_form,
+    log_out_by_form,
+]
