@@ -62,7 +62,7 @@ docs: $(INSTALLED) ## Write the generated reference pages
 	$(BIN)/python tools/state_diagram.py
 
 lock: $(INSTALLED) ## Resolve pyproject.toml anew into requirements.lock
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --upgrade --generate-hashes --all-extras --group dev \
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --upgrade --no-strip-extras --generate-hashes --all-extras --group dev \
 		--no-annotate --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
 		--output-file requirements.lock pyproject.toml
 	@! grep -nE '://|--(index-url|extra-index-url|find-links)' requirements.lock || \
