@@ -27,7 +27,7 @@ from taskforge.domain.retry import RetryPolicy
 from taskforge.domain.scaling_provider import Declaration
 from taskforge.domain.term import Deposed
 from taskforge.operations.scaling import path_of
-from taskforge.operations.scaling_sight import Arrivals, ProjectSight, Rates, SeenQueue
+from taskforge.operations.scaling_sight import Arrivals, ProjectSight, Rates, SeenQueue, Sights
 from taskforge.ports.engine import Engine
 from taskforge.services import end_tasks
 from taskforge.storage.records.scaling import Look, ScalingRecords
@@ -36,31 +36,12 @@ logger = logging.getLogger("taskforge.scaling")
 LOOK_SECONDS = 5.0
 AT_ONCE = 200  # policies of a page
 TASKS_AT_ONCE = 32
-SIGHT_SECONDS = 5.0
-MOST_SIGHTS = 50
 ACT_SECONDS = 60.0  # beyond what providers bound themselves
 CLOSE_SECONDS = 0.5
 PRUNE_SECONDS = 60.0
 PRUNED_AT_ONCE = 1_000
 FAILING = RetryPolicy(delay=5.0, most=300.0)
 MakeProvider = Callable[[Declaration, FleetOwner], Provider]
-
-
-class Sights:
-    """Of one round. Policies of a project come on many pages; it is read anew now and then."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._known: dict[int, tuple[float, ProjectSight]] = {}
-
-    async def of(self, project: int) -> ProjectSight:
-        read_at, sight = self._known.pop(project, (-SIGHT_SECONDS, None))
-        if sight is None or time.monotonic() - read_at >= SIGHT_SECONDS:
-            read_at, sight = time.monotonic(), await ProjectSight.read(self._engine, project)
-        self._known[project] = (read_at, sight)
-        while len(self._known) > MOST_SIGHTS:
-            del self._known[next(iter(self._known))]
-        return sight
 
 
 class Autoscaler(Rounds):
@@ -118,9 +99,9 @@ class Autoscaler(Rounds):
                 queues.add(scaling.queue_id)
                 if not scaling.is_paused and not self._is_busy(scaling.number):
                     by_project.setdefault(scaling.project, []).append(scaling)
-            for project, policies in by_project.items():
+            for project, sight in (await sights.of(by_project)).items():
                 term.check()
-                await self._look_at(await sights.of(project), policies, term)
+                await self._look_at(sight, by_project[project], term)
             if len(page) < AT_ONCE:
                 break
             after = page[-1].number

@@ -31,7 +31,7 @@ from taskforge.domain.scaling_provider import (
 )
 from taskforge.domain.scaling_trace import ScalingTrace, TracedJobs
 from taskforge.operations.naming import find_queue
-from taskforge.operations.scaling_sight import ProjectSight, Rates
+from taskforge.operations.scaling_sight import Rates, read_sights
 from taskforge.ports.engine import AnyEngine, Engine
 from taskforge.ports.scaling import Scaling
 from taskforge.storage.records.organizations import Organizations
@@ -133,7 +133,9 @@ class StoreScaling:
         """What policies of one project say now. Queues that are gone are left out."""
         if not policies:
             return []
-        sight = await ProjectSight.read(self._engine, policies[0].project)
+        project = policies[0].project
+        queues = [one.queue_id for one in policies]
+        sight = (await read_sights(self._engine, [project], queues))[project]
         rates = Rates(self._engine)
         advised = []
         for scaling in policies:

@@ -1,8 +1,10 @@
 """What a scaling policy goes by: its queue and the workers of it, as they are now."""
 
+import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Protocol, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -21,6 +23,8 @@ from taskforge.ports.engine import Engine
 RECENT_SECONDS = 60.0  # over which arrivals are counted
 RATE_SECONDS = 300.0  # over which the duration of a job is measured
 RATE_LOOK_SECONDS = 15.0
+MANY_POLICIES = 100  # of one project on one page
+WHOLE_SECONDS = 5.0
 
 
 class SeenQueue(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,7 +98,7 @@ class ProjectSight:
     def __init__(
         self,
         queues: Sequence[Queue],
-        stats: Sequence[QueueStats],
+        stats: Mapping[UUID, QueueStats],
         workers: Sequence[Worker],
         assignments: Sequence[Assignment],
         now: datetime,
@@ -103,7 +107,7 @@ class ProjectSight:
         self.now = now
         self.project = project
         self._queues = {queue.id: queue for queue in queues}
-        self._stats = {one.queue_id: one for one in stats}
+        self._stats = stats  # by queue, of other projects too
         # of each the newest life
         self._workers = list({worker.id: worker for worker in workers}.values())
         self._servants: dict[UUID, set[UUID]] = {}
@@ -116,17 +120,12 @@ class ProjectSight:
             mark = worker.capabilities.get(SCALED_BY)
             if isinstance(mark, str):
                 self._by_mark.setdefault(mark, []).append(worker)
-
-    @classmethod
-    async def read(cls, engine: Engine, project: int) -> "ProjectSight":
-        return cls(
-            await engine.queues([project]),
-            await engine.stats([project]),
-            await engine.workers([project]),
-            await engine.assignments([project]),
-            await engine.now(),
-            project,
-        )
+        # those that accept jobs: of all queues, and of the queues that they name
+        self._of_all = [one for one in self._workers if one.accepts_jobs and one.queues is None]
+        self._of_queue: dict[str, list[Worker]] = {}
+        for worker in self._workers:
+            for name in worker.queues or () if worker.accepts_jobs else ():
+                self._of_queue.setdefault(name, []).append(worker)
 
     async def see(
         self, scaling: QueueScaling, rates: Rates, arrivals: Arrivals | None = None
@@ -136,8 +135,8 @@ class ProjectSight:
         if queue is None or stats is None:
             return None
         servants = self._servants.get(queue.id, set())
-        accepting = [one for one in self._workers if one.accepts_jobs]
-        serving = [one for one in accepting if self._may_serve(one, queue, servants)]
+        able = [*self._of_all, *self._of_queue.get(queue.name, ())]
+        serving = [one for one in able if self._may_serve(one, queue, servants)]
         own = [*self._by_mark.get(queue.name, ())]
         own += [one for one in self._by_mark.get(str(scaling.id), ()) if one not in own]
         unassigned = [
@@ -185,6 +184,71 @@ class ProjectSight:
             worker.id, worker.queues, queue, servants, self._dead_letters
         )
         return hindrance is None
+
+
+async def read_sights(
+    engine: Engine, projects: Sequence[int], queues: Sequence[UUID] | None = None
+) -> dict[int, ProjectSight]:
+    """Of several projects at once; `queues`: those whose stats are wanted, else all."""
+    now = await engine.now()
+    listed = _by_project(await engine.queues(projects))
+    stats = {one.queue_id: one for one in await engine.stats(projects, of=queues)}
+    workers = _by_project(await engine.workers(projects))
+    assigned = _by_project(await engine.assignments(projects))
+    return {
+        project: ProjectSight(
+            listed.get(project, []),
+            stats,
+            workers.get(project, []),
+            assigned.get(project, []),
+            now,
+            project,
+        )
+        for project in projects
+    }
+
+
+class _OfProject(Protocol):
+    @property
+    def project(self) -> int: ...
+
+
+T = TypeVar("T", bound=_OfProject)
+
+
+def _by_project(found: Sequence[T]) -> dict[int, list[T]]:
+    parts: dict[int, list[T]] = {}
+    for one in found:
+        parts.setdefault(one.project, []).append(one)
+    return parts
+
+
+class Sights:
+    """Of one round. Policies of one page are seen together, with the stats of their queues alone;
+    a project with many is read whole, and kept for its next pages."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._whole: dict[int, tuple[float, ProjectSight]] = {}
+
+    async def of(self, policies: Mapping[int, Sequence[QueueScaling]]) -> dict[int, ProjectSight]:
+        """By project."""
+        sights: dict[int, ProjectSight] = {}
+        few: dict[int, Sequence[QueueScaling]] = {}
+        for project, some in policies.items():
+            read_at, sight = self._whole.get(project, (0.0, None))
+            if sight is not None and time.monotonic() - read_at < WHOLE_SECONDS:
+                sights[project] = sight
+            elif len(some) < MANY_POLICIES:
+                few[project] = some
+            else:
+                found = await read_sights(self._engine, [project])
+                self._whole = {project: (time.monotonic(), found[project])}
+                sights |= found
+        if few:
+            queues = [one.queue_id for some in few.values() for one in some]
+            sights |= await read_sights(self._engine, list(few), queues)
+        return sights
 
 
 def still_asked(asked: Sequence[AskedFor], own: Sequence[Worker]) -> tuple[AskedWorkers, ...]:
