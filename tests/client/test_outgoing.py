@@ -3,6 +3,9 @@ on loopback, and every connection that the door makes, wherever to, is led to it
 
 import asyncio
 import contextlib
+import subprocess
+import sys
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
@@ -258,6 +261,46 @@ async def test_no_proxy_of_the_environment_is_used(
         with pytest.raises(TargetFailed):
             await door.post("https://public.test/", b"{}")
     assert canary.connected == ["93.184.216.34"]
+
+
+_HANGING = """
+import asyncio, socket, time
+from taskforge.client.outgoing import OutgoingDoor
+from taskforge.domain.targets import TargetFailed
+
+socket.getaddrinfo = lambda *_, **__: time.sleep(60)
+
+async def main():
+    door = OutgoingDoor(seconds=0.2, most_at_once=1)
+    told = []
+    for _ in range(4):
+        try:
+            await door.post("https://hangs.example/", b"")
+        except TargetFailed as error:
+            told.append(str(error))
+    await door.close()
+    print(told)
+
+asyncio.run(main())
+"""
+
+
+def test_names_that_hang_end_no_process_late_and_are_bounded() -> None:
+    began = time.monotonic()
+    run = subprocess.run(
+        [sys.executable, "-c", _HANGING], capture_output=True, text=True, check=True, timeout=50
+    )
+    assert time.monotonic() - began < 30
+    late, last = "no whole answer within 0.2 s", "cannot be looked up: too many others are"
+    assert run.stdout.count(late) == 3, run.stdout
+    assert run.stdout.count(last) == 1, run.stdout
+
+
+async def test_a_name_that_nobody_has_is_said_to_be_so() -> None:
+    door = OutgoingDoor()
+    with pytest.raises(TargetFailed, match=r"nobody\.invalid cannot be looked up"):
+        await door.post("https://nobody.invalid/", b"")
+    await door.close()
 
 
 @pytest.mark.parametrize(

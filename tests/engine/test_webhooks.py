@@ -318,6 +318,21 @@ async def test_a_report_comes_as_often_as_is_asked_for(
     }
 
 
+async def test_the_log_tells_how_the_project_fares_where_that_is_wanted(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "taskforge.report")
+    await desk.end_jobs(good=2, bad=1)
+    wanted = ProjectReporter(desk.world.engine, log_seconds=60)
+    for seconds in (0, 30, 30):
+        desk.world.clock.advance(seconds)
+        await desk.reporter.write_log()  # it was asked for none
+        await wanted.write_log()
+    told = [record.getMessage() for record in caplog.records]
+    assert told[0] == "0 active, 2 completed, 1 failed, 0 in queues, 0 scheduled, 0 workers"
+    assert len(told) == 2
+
+
 async def test_a_webhook_that_is_deleted_leaves_nothing(
     desk: Desk, receiver: WebhookReceiver
 ) -> None:

@@ -7,12 +7,12 @@ A private address, or any without encryption, is reached only where the platform
 network (the setting `outgoing_networks`)."""
 
 import asyncio
-import functools
+import contextlib
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import httpcore2
 import httpx2
@@ -34,6 +34,7 @@ ANSWER_SECONDS = 15.0  # for all of an exchange
 MOST_KEPT = 4_096  # bytes of an answer
 MOST_AT_ONCE = 64
 MOST_TRIED = 4  # addresses of one name
+LOOKUPS_EACH = 3  # for each request at once: some are still under way when theirs is over
 _IDLE_SECONDS = 5.0
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 _Option = tuple[int, int, int] | tuple[int, int, bytes | bytearray] | tuple[int, int, None, int]
@@ -71,9 +72,7 @@ class OutgoingDoor:
         self._opened = tuple(opened)
         self._seconds = seconds
         self._most_kept = most_kept
-        # A lookup cannot be broken off: its thread may outlive its request, and others need not
-        # wait for it.
-        self._threads = ThreadPoolExecutor(3 * most_at_once, "outgoing")
+        self._lookups = 0  # under way
         self._resolve = resolve or self._look_up
         self._tls = tls
         self._most_at_once = most_at_once
@@ -131,7 +130,6 @@ class OutgoingDoor:
         for pool in self._pools.values():
             await pool.aclose()
         self._pools.clear()
-        self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _read(self, response: httpcore2.Response) -> tuple[bytes, bool]:
         """Not more than is kept: what is behind that is left unread, and its connection is
@@ -170,12 +168,36 @@ class OutgoingDoor:
         return [host] if read_address(host) is not None else await self._resolve(host, port)
 
     async def _look_up(self, host: str, port: int) -> Sequence[str]:
-        look = functools.partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
-        try:
-            found = await asyncio.get_running_loop().run_in_executor(self._threads, look)
-        except (OSError, UnicodeError) as error:
-            raise TargetFailed(f"{host} cannot be looked up: {_words_of(error)}") from None
-        return list(dict.fromkeys(str(address[0]) for *_, address in found))
+        """In a thread of its own. A lookup cannot be broken off: its thread may outlive the
+        request, whose others need not wait for it, and neither does the process when it ends."""
+        if self._lookups >= LOOKUPS_EACH * self._most_at_once:
+            raise TargetFailed(f"{host} cannot be looked up: too many others are")
+        loop = asyncio.get_running_loop()
+        found: asyncio.Future[list[str]] = loop.create_future()
+
+        def settle(addresses: list[str] | None, error: Exception | None) -> None:
+            self._lookups -= 1
+            if found.done():
+                return
+            if error is not None:
+                told = f"{host} cannot be looked up: {_words_of(error)}"
+                found.set_exception(TargetFailed(told))
+            else:
+                found.set_result(addresses or [])
+
+        def look() -> None:
+            addresses, failure = None, None
+            try:
+                each = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+                addresses = list(dict.fromkeys(str(address[0]) for *_, address in each))
+            except (OSError, UnicodeError) as error:
+                failure = error
+            with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+                loop.call_soon_threadsafe(settle, addresses, failure)
+
+        self._lookups += 1
+        threading.Thread(target=look, name="outgoing lookup", daemon=True).start()
+        return await found
 
 
 class _JudgingBackend(httpcore2.AsyncNetworkBackend):
