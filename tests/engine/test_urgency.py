@@ -8,12 +8,15 @@ from uuid import UUID
 
 import pytest
 
+from taskforge.control.dispatcher import Dispatcher
 from taskforge.domain.explanation import Explanation, Reason
 from taskforge.domain.ids import job_of
 from taskforge.domain.outcome import ToHandBack, ToSucceeded
 from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.domain.worker import Registered
 from taskforge.ports.engine import Engine
+from taskforge.storage.records.cluster import ClusterRecords
+from tests.support.nodes import a_node
 from tests.support.world import World
 
 TICK = 0.001  # jobs of one instant have turns some microseconds apart
@@ -228,6 +231,34 @@ async def test_keys_take_turns_among_those_that_are_not_held_back(world: World) 
     assert said.until is not None
     assert abs((said.until - world.clock.after(30)).total_seconds()) < TICK
     assert await world.claim_jobs(worker, 2) == [old[1]]
+
+
+async def test_what_is_placed_on_a_worker_waits_its_pace_there(world: World) -> None:
+    await world.queue("q", priority_pacing={}, load_balancing="round_robin")
+    worker = await world.online_worker(max_concurrent_jobs=2)
+    low = [await world.enqueue("q") for _ in range(3)]
+    urgent = await world.enqueue("q", priority=8)
+    cluster = ClusterRecords(world.engine)
+    term = await cluster.take(a_node(), (await cluster.look(a_node())).reign, 60.0)
+    assert term is not None
+    await Dispatcher(world.engine).once(term)
+    assert await world.claim_jobs(worker) == [urgent]
+    assert await reason(world, low[0], "paced") is not None
+    world.clock.advance(30 + TICK)
+    assert await world.claim_jobs(worker) == low[:1]
+
+
+async def test_a_limit_of_the_queue_goes_by_the_order_of_what_has_risen(world: World) -> None:
+    await world.queue("q", age_boost=10, max_concurrent_jobs=2)
+    await world.queue("rated", age_boost=10, rate_limit=60, rate_limit_burst=1)
+    worker = await world.online_worker()
+    old, rated = await world.enqueue("q"), await world.enqueue("rated")
+    world.clock.advance(45)
+    new = [await world.enqueue("q", priority=one) for one in (3, 5, 4)]
+    late = await world.enqueue("rated", priority=3)
+    assert await world.claim_jobs(worker, 1) == [new[1]]
+    assert await world.claim_jobs(worker, 5) == [old, rated]
+    assert late is not None
 
 
 async def test_explain_says_until_when_pacing_holds_a_job_back(world: World) -> None:
