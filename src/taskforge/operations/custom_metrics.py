@@ -10,7 +10,7 @@ from taskforge.domain.errors import Invalid
 from taskforge.domain.metrics import Period, cover, moment_at
 from taskforge.operations.metrics import MOST_NAMED, read_cells
 from taskforge.ports.engine import Engine
-from taskforge.storage.records.rollups import RollupRecords
+from taskforge.storage.records.rollups import FoundScope, RollupRecords
 
 
 async def count_customs(engine: Engine, project: int, sums: Sequence[CustomSum]) -> None:
@@ -57,3 +57,25 @@ async def read_customs(
         items += measure_customs(scope.job_type, coverage, found, project)
     step = None if coverage.step is None else coverage.step * 60
     return CustomMetrics(moment_at(coverage.since), moment_at(coverage.until), step, items)
+
+
+async def read_recent_customs(
+    engine: Engine, projects: Sequence[int], period: Period, *, types: int
+) -> list[CustomMetric]:
+    """Of the first job types of these projects, so many in all: what it costs is bounded, however
+    many there are."""
+    rollups = RollupRecords(engine)
+    coverage = cover(period, await engine.now(), is_pair=False)
+    scopes: list[FoundScope] = []
+    for project in projects:
+        if len(scopes) >= types:
+            break
+        scopes += await rollups.job_types(project, "", types - len(scopes))
+    cells = await read_cells(rollups, scopes, coverage)
+    return [
+        one
+        for scope in scopes
+        for one in measure_customs(
+            scope.job_type, coverage, cells.get(scope.number, []), scope.project
+        )
+    ]

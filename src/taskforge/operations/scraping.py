@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from taskforge.domain.custom_metrics import CustomMetric
 from taskforge.domain.metrics import NamedMetrics, Period
 from taskforge.domain.query import QueueStats
-from taskforge.operations.custom_metrics import read_customs
+from taskforge.operations.custom_metrics import read_recent_customs
 from taskforge.operations.metrics import read_by_queue_named
 from taskforge.ports.engine import Engine
 from taskforge.telemetry.exposition import MetricFamily
@@ -16,7 +16,7 @@ from taskforge.version import __version__
 MOST_QUEUES = 200
 MOST_PROJECTS = 100
 MOST_CUSTOMS = 200
-MOST_TYPES = 50  # of a project, of which is told what their handlers counted
+MOST_TYPES = 200  # job types of all projects, of which is told what their handlers counted
 RECENT_SECONDS = 300.0
 _PLACES = ("pending", "scheduled", "processing")
 _ENDINGS = ("succeeded", "failed_for_good", "retry_scheduled", "dead_letter", "cancelled")
@@ -44,7 +44,8 @@ async def gather_metrics(
     queues.sort(key=lambda one: (-(one[2].pending + one[2].processing), one[0], one[2].queue))
     shown, left_out = queues[:MOST_QUEUES], len(queues) - MOST_QUEUES
     recent = await _recent(engine, shown)
-    customs = await _customs(engine, told)
+    lately = Period(last_seconds=RECENT_SECONDS)
+    customs = await read_recent_customs(engine, told, lately, types=MOST_TYPES)
     return [
         MetricFamily("taskforge_info", "gauge", "The server.", [({"version": __version__}, 1)]),
         MetricFamily(
@@ -118,17 +119,6 @@ async def _recent(
     for number, name in names.items():
         ids = [stats.queue_id for _, of, stats in shown if of == number]
         found += [(name, one) for one in await read_by_queue_named(engine, number, ids, period)]
-    return found
-
-
-async def _customs(engine: Engine, projects: Sequence[int]) -> list[CustomMetric]:
-    """What handlers counted lately, of the first job types of each project."""
-    found: list[CustomMetric] = []
-    for number in projects:
-        if len(found) > MOST_CUSTOMS:
-            break
-        period = Period(last_seconds=RECENT_SECONDS)
-        found += (await read_customs(engine, number, period, limit=MOST_TYPES)).items
     return found
 
 
