@@ -3,14 +3,21 @@ on loopback, and every connection that the door makes, wherever to, is led to it
 
 import asyncio
 import contextlib
+import ssl
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import httpcore2
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from taskforge.client import outgoing
 from taskforge.client.outgoing import OutgoingDoor
@@ -331,3 +338,54 @@ def test_usual_addresses_are_taken() -> None:
         "https://xn--bcher-kva.example/",
     ):
         assert check_target("url", target) == target
+
+
+def make_certificate(folder: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """Of a server with this name, and of a client that trusts it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    names = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(names)
+        .issuer_name(names)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    plain = serialization.NoEncryption()
+    pem = serialization.Encoding.PEM
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain)
+    (folder / "both.pem").write_bytes(private + certificate.public_bytes(pem))
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(folder / "both.pem")
+    client = ssl.create_default_context(cadata=certificate.public_bytes(pem).decode())
+    return server, client
+
+
+async def test_encryption_is_checked_against_the_name_and_not_the_address(tmp_path: Path) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            seen.append((await reader.readuntil(b"\r\n\r\n")).decode())
+            writer.write(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
+            await writer.drain()
+        writer.close()
+
+    seen: list[str] = []
+    given, trusting = make_certificate(tmp_path, "hooks.test")
+    server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=given)
+    port = server.sockets[0].getsockname()[1]
+    async with opening(LOOPBACK, tls=trusting) as door:
+        assert (await door.post(f"https://hooks.test:{port}/x", b"{}")).status == 204
+        with pytest.raises(TargetFailed, match=r"other\.test"):
+            await door.post(f"https://other.test:{port}/x", b"{}")
+    async with opening(LOOPBACK) as door:
+        with pytest.raises(TargetFailed, match=r"(?i)certificate"):  # which nobody else trusts
+            await door.post(f"https://hooks.test:{port}/x", b"{}")
+    assert [f"hooks.test:{port}" in head for head in seen] == [True]
+    server.close()
+    await server.wait_closed()

@@ -78,6 +78,7 @@ async def cost(store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch, name
     )
 
 
+@pytest.mark.rotates
 @pytest.mark.new_store
 @pytest.mark.timeout(240)
 async def test_an_event_costs_no_more_beside_50_000_webhooks_of_others(

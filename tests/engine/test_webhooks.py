@@ -333,6 +333,31 @@ async def test_the_log_tells_how_the_project_fares_where_that_is_wanted(
     assert len(told) == 2
 
 
+async def test_a_network_that_is_closed_again_is_not_reached_and_tenants_read_nothing_of_it(
+    desk: Desk, receiver: WebhookReceiver
+) -> None:
+    made = await desk.make(receiver.url())
+    await operations.ping_webhook(desk.records, made.webhook, NOTE)
+
+    async def inside(_host: str, _port: int) -> list[str]:
+        return ["10.1.2.3"]
+
+    await desk.make("https://inside.example/", name="inside")
+    [other] = await desk.records.find([1], "inside")
+    await operations.ping_webhook(desk.records, other, NOTE)
+    closed = OutgoingDoor(resolve=inside)
+    await desk.sender.send_due(0, closed)
+    await closed.close()
+    assert receiver.received == []
+    for webhook in (made.webhook, other):
+        [delivery] = await desk.records.deliveries(webhook)
+        [tried] = delivery.read_tries()
+        assert (tried.error, tried.status) == (
+            "the address is not one that webhooks may reach",
+            None,
+        )
+
+
 async def test_a_webhook_that_is_deleted_leaves_nothing(
     desk: Desk, receiver: WebhookReceiver
 ) -> None:
