@@ -1,6 +1,6 @@
 """The composition root: the only module that names concrete engines."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +27,7 @@ from taskforge.ports.schedules import Schedules
 from taskforge.ports.webhooks import WebhookDoor
 from taskforge.ports.work_source import WorkSource
 from taskforge.settings import Settings
+from taskforge.storage.event_sums import TICK_SECONDS
 from taskforge.storage.records.alerts import AlertRecords
 from taskforge.storage.records.circuits import CircuitRecords
 from taskforge.storage.records.schedules import ScheduleRecords
@@ -68,6 +69,7 @@ def make_store(settings: Settings, *, walled: bool = False) -> Engine:
             durable=settings.durable,
             project=settings.project,
             heartbeat_timeout_seconds=settings.silence_seconds,
+            tell_seconds=TICK_SECONDS,
         )
     if scheme in ("postgresql", "postgres"):
         try:
@@ -82,6 +84,7 @@ def make_store(settings: Settings, *, walled: bool = False) -> Engine:
             project=settings.project,
             walled=walled,
             heartbeat_timeout_seconds=settings.silence_seconds,
+            tell_seconds=TICK_SECONDS,
         )
     expected = "use sqlite:///path/to/file.db, postgresql://user@host/database or https://server"
     raise Invalid("url", f"begins with {scheme or 'nothing'!r}", expected)
@@ -311,13 +314,15 @@ def metrics_of(engine: AnyEngine) -> MetricsSource:
     return RemoteMetrics(engine.transport)
 
 
-def event_stream(engine: AnyEngine, after: str | None) -> AsyncIterator[tuple[str, str]]:
+def event_stream(
+    engine: AnyEngine, after: str | None, topic: str, queues: Sequence[str]
+) -> AsyncIterator[tuple[str, str]]:
     """The events of the server that this engine is in front of: cursor and data."""
     from taskforge.client.events import stream_events
     from taskforge.client.remote import RemoteEngine
 
     assert isinstance(engine, RemoteEngine)
-    return stream_events(engine.transport, after)
+    return stream_events(engine.transport, after, topic, queues)
 
 
 async def read_cluster(engine: AnyEngine) -> ClusterState:

@@ -11,11 +11,13 @@ import httpx
 import msgspec
 import pytest
 
+from taskforge import TaskForge
 from taskforge.api.entry.caller import Caller
 from taskforge.domain.claim import Claim
+from taskforge.domain.event_flow import MOST_A_SECOND
 from taskforge.domain.job import NewJob, new_job
 from taskforge.domain.outcome import Finish, ToSucceeded
-from taskforge.domain.query import Event
+from taskforge.domain.query import FIRST, Event
 from taskforge.domain.queue import CreateQueue, UpdateQueue
 from taskforge.domain.worker import NewWorker
 from taskforge.operations import events as feed
@@ -64,7 +66,7 @@ class Stream:
 
 @asynccontextmanager
 async def following(
-    client: httpx.AsyncClient, last: str | None = None, **query: str
+    client: httpx.AsyncClient, last: str | None = None, **query: str | list[str]
 ) -> AsyncIterator[Stream]:
     headers = {} if last is None else {"last-event-id": last}
     async with client.stream("GET", "/api/v1/events", headers=headers, params=query) as response:
@@ -91,7 +93,8 @@ async def test_what_happens_is_told_in_order(api: Api, root: httpx.AsyncClient) 
         while not told or told[-1].topic != "worker.draining":
             told.append(await stream.next())
         await root.delete(f"/api/v1/queues/{queue}")
-        told.append(await stream.next())
+        while told[-1].topic != "queue.deleted":
+            told.append(await stream.next())
     async with following(root, lastEventId=told[0].id) as stream:
         assert (await stream.next()).id == told[1].id
     topics = [one.topic for one in told]
@@ -406,3 +409,56 @@ async def test_a_stream_that_never_asks_again_goes_on(
         key = (await client.get("/api/v1/keys")).json()["items"][0]["id"]
         assert (await client.delete(f"/api/v1/keys/{key}")).status_code == 204
         assert not await stream.ended(4)
+
+
+async def test_a_stream_names_the_queues_it_wants(api: Api, root: httpx.AsyncClient) -> None:
+    for name in ("mail", "other", "third"):
+        await api.engine.change_queue(1, CreateQueue(name=name))
+    mail = (await root.get("/api/v1/queues/mail")).json()["id"]
+    async with following(root, queue=["other", mail], topic="job.") as stream:
+        for name in ("third", "other", "mail"):
+            await root.post("/api/v1/jobs", json={"queue": name, "job_type": "send"})
+        told = [await stream.next(), await stream.next()]
+    counts = {one.data["queue"]: one.data["details"] for one in told}
+    one = {"count": 1, "types": {"send": 1}}
+    assert counts == {"mail": one, "other": one}
+    unknown = await root.get("/api/v1/events", params={"queue": "mial"})
+    assert (unknown.status_code, "mail" in unknown.text) == (404, True)
+
+
+async def test_above_fifty_events_a_second_sums_are_told(
+    api: Api, root: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And from Python, over the server and over the store itself."""
+    await api.engine.change_queue(1, CreateQueue(name="mail"))
+    monkeypatch.setattr(feed, "POLL_SECONDS", 0.01)
+    token = await make_key(api.platform, "reader")
+    jobs = 3 * MOST_A_SECOND
+    await api.engine.insert(1, [job() for _ in range(jobs)])
+    worker = await api.engine.register(1, NewWorker(name="w", max_concurrent_jobs=jobs), 60.0)
+    claimed = await api.engine.claim(Claim(worker.incarnation, jobs))
+    async with TaskForge(api.address, token=token) as forge:
+        heard = asyncio.create_task(_hear(forge, jobs))
+        async with following(root, topic="job.succeeded") as stream:
+            await asyncio.gather(
+                *(api.engine.finish([Finish(one.fence, ToSucceeded(None))]) for one in claimed)
+            )
+            told, count = [], 0
+            while count < jobs:
+                told.append(await stream.next())
+                details = told[-1].data.get("details") or {}
+                count += len(told[-1].data.get("jobs", ())) or details["count"]
+        assert count == jobs
+        assert len(told) <= 2 * MOST_A_SECOND
+        assert sum(one.data["details"]["events"] for one in told if "details" in one.data) > 0
+        async with asyncio.timeout(20):
+            assert await heard == jobs
+
+
+async def _hear(forge: TaskForge, jobs: int) -> int:
+    count = 0
+    async for event in forge.events("job.succeeded", queues=["mail"], after=FIRST):
+        count += event.count
+        if count >= jobs:
+            break
+    return count

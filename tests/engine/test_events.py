@@ -48,10 +48,11 @@ async def test_endings_are_announced_with_their_jobs(world: World) -> None:
         "job.succeeded": {jobs[0], jobs[1]},
         "job.failed": {jobs[2]},
         "job.cancelled": {jobs[3]},
+        "job.retried": {jobs[4]},
     }
     expected = {(1, queue.number, None, world.clock.now())}
     assert {(event.project, event.queue, event.worker, event.at) for event in events} == expected
-    assert len(events) == 3
+    assert len(events) == 4
 
 
 async def test_endings_before_the_start_are_announced_too(world: World) -> None:

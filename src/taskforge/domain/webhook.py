@@ -14,6 +14,7 @@ import msgspec
 from taskforge.domain import rules
 from taskforge.domain.addresses import Network
 from taskforge.domain.errors import Invalid, nearest
+from taskforge.domain.event_flow import SUMMED
 from taskforge.domain.targets import check_target
 from taskforge.domain.versions import mark_of
 
@@ -240,7 +241,8 @@ def check_queues(queues: Any) -> list[str]:
 
 
 def is_asked_for(kinds: Iterable[str], topic: str) -> bool:
-    return topic in kinds or topic.partition(".")[0] in kinds
+    """What is told twice a second is only sent to those who name it."""
+    return topic in kinds or (topic.partition(".")[0] in kinds and topic not in SUMMED)
 
 
 def origin_of(url: str) -> str:

@@ -256,12 +256,14 @@ class TaskForge(Declarations, Doors):
         engine = await self.engine()
         return await operations.change(engine, [engine.home], job, verb)
 
-    async def events(self, topic: str = "", *, after: str | None = None) -> AsyncIterator[AppEvent]:
+    async def events(
+        self, topic: str = "", *, queues: Sequence[UUID | str] = (), after: str | None = None
+    ) -> AsyncIterator[AppEvent]:
         """What happens, as it happens: `async for event in forge.events("job.failed"): …`. Topics
-        that begin so; `after`: the cursor of an event to go on behind, else from now on."""
-        async for event in follow(await self.engine(), after):
-            if event.topic.startswith(topic):
-                yield event
+        that begin so; of these queues; `after`: the cursor of an event to go on behind, else from
+        now on."""
+        async for event in follow(await self.engine(), after, topic, queues):
+            yield event
 
     # --- Working ---
 

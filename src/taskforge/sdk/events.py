@@ -1,15 +1,17 @@
 """Events for applications: those of their project, of nodes and of who leads."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 import msgspec
 
-from taskforge.domain.errors import StoreUnavailable
+from taskforge.domain.errors import Invalid, StoreUnavailable
+from taskforge.domain.event_flow import EventFlow
 from taskforge.domain.query import CLUSTER, Event
+from taskforge.operations.naming import find_queue
 from taskforge.ports.engine import AnyEngine, Engine, is_store
 from taskforge.wiring import event_stream
 
@@ -19,7 +21,8 @@ PAGE = 500
 
 class AppEvent(msgspec.Struct, frozen=True, kw_only=True):
     """Something that happened: jobs of one queue that reached one status together, or a change of a
-    queue, a worker, a schedule, a node or who leads."""
+    queue, a worker, a schedule, a node or who leads. Jobs that were enqueued or started are counted
+    (`count`), not named; above 50 events of jobs a second so are the others, by the second."""
 
     cursor: str  # where to go on behind it
     topic: str
@@ -29,18 +32,31 @@ class AppEvent(msgspec.Struct, frozen=True, kw_only=True):
     worker: UUID | None = None
     details: dict[str, Any] = {}
 
+    @property
+    def count(self) -> int:
+        """How many jobs it is about, named or counted."""
+        return len(self.jobs) or int(self.details.get("count", 0))
 
-async def follow(engine: AnyEngine, after: str | None) -> AsyncIterator[AppEvent]:
+
+async def follow(
+    engine: AnyEngine, after: str | None, topic: str = "", queues: Sequence[UUID | str] = ()
+) -> AsyncIterator[AppEvent]:
+    if isinstance(queues, str):
+        raise Invalid("queues", "is a text", "give a list of names or ids of queues")
+    wanted = [str(queue) for queue in queues]
     if is_store(engine):
-        async for event in _of_store(engine, after):
+        found = [(await find_queue(engine, queue)).number for queue in wanted]
+        async for event in _of_store(engine, after, topic, frozenset(found)):
             yield event
     else:
-        async for cursor, data in event_stream(engine, after):
+        async for cursor, data in event_stream(engine, after, topic, wanted):
             yield msgspec.structs.replace(_decode(data), cursor=cursor)
 
 
-async def _of_store(engine: Engine, after: str | None) -> AsyncIterator[AppEvent]:
-    cursor = after
+async def _of_store(
+    engine: Engine, after: str | None, topic: str, queues: frozenset[int]
+) -> AsyncIterator[AppEvent]:
+    cursor, flow, clock = after, EventFlow(), asyncio.get_running_loop().time
     names: dict[int, str] = {}
     while True:
         try:
@@ -56,12 +72,18 @@ async def _of_store(engine: Engine, after: str | None) -> AsyncIterator[AppEvent
         except StoreUnavailable as error:
             await asyncio.sleep(error.retry_after)
             continue
-        for event in page.items:
-            if event.project in (engine.home, CLUSTER):
-                yield _shown(event, names)
+        seen = [
+            event
+            for event in page.items
+            if event.project in (engine.home, CLUSTER)
+            and event.topic.startswith(topic)
+            and (not queues or event.queue in queues)
+        ]
+        for event in flow.take(seen, clock()):
+            yield _shown(event, names)
         cursor = page.cursor
         if not page.items:
-            await asyncio.sleep(POLL_SECONDS)
+            await asyncio.sleep(flow.seconds_left(clock(), POLL_SECONDS))
 
 
 def _shown(event: Event, names: dict[int, str]) -> AppEvent:

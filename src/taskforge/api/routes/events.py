@@ -15,8 +15,9 @@ from taskforge.api.entry.caller import Caller
 from taskforge.api.entry.problems import responses
 from taskforge.api.routes.queues import ProjectName
 from taskforge.domain.access import Permission, Unauthenticated
-from taskforge.domain.errors import StoreUnavailable
-from taskforge.domain.query import CLUSTER, Event
+from taskforge.domain.errors import Invalid, StoreUnavailable
+from taskforge.domain.event_flow import EventFlow
+from taskforge.domain.query import CLUSTER, MOST_VALUES, Event
 from taskforge.operations.cluster import may_see_cluster
 
 QUIET_SECONDS, CHECK_SECONDS = 15.0, 2.0
@@ -41,6 +42,12 @@ Topic = Annotated[
 ]
 
 
+Queues = Annotated[
+    list[str] | None,
+    QueryParameter(name="queue", description="Only events of these queues, by name or id"),
+]
+
+
 class EventView(msgspec.Struct, frozen=True, omit_defaults=True):
     topic: str
     project: str
@@ -49,7 +56,8 @@ class EventView(msgspec.Struct, frozen=True, omit_defaults=True):
     jobs: tuple[str, ...] = ()
     worker: str | None = None
     details: dict[str, Any] | None = None
-    """Of schedules, nodes and leaders"""
+    """Of schedules, nodes and leaders; of jobs that are only counted `count`, and by type `types`;
+    of a sum of events `events`, how many there were"""
 
 
 @get(
@@ -72,28 +80,35 @@ async def stream_events(
     last_event_id: LastEventId = None,
     project: ProjectName = None,
     topic: Topic = None,
+    queues: Queues = None,
     last_event_id_in_query: LastEventIdInQuery = None,
 ) -> ServerSentEvent:
     """Events of jobs, queues and workers in commit order. Last-Event-ID goes on where a stream
-    broke; 410 if that is too old."""
+    broke; 410 if that is too old. What is enqueued and started is counted, twice a second for each
+    queue. Above 50 events of jobs a second, sums are told instead, for each queue and topic by the
+    second."""
     only = None if project is None else (await caller.projects(project))[0]
+    if len(queues or ()) > MOST_VALUES:
+        raise Invalid("queue", f"is given {len(queues or ()):,} times", f"at most {MOST_VALUES}")
+    wanted = None if queues is None else {(await caller.queue(one)).number for one in queues}
     scope: Any = request.scope
     owner = await caller.platform.tenants.organization(caller.principal.organization)
     scope["held"].callback(caller.platform.streams.take(caller.principal, owner.ceiling.streams))
     follower = caller.platform.feed.follow(last_event_id or last_event_id_in_query)
     await follower.begin()
-    return ServerSentEvent(_messages(caller, follower, only, topic or ""), status_code=200)
+    return ServerSentEvent(_messages(caller, follower, only, topic or "", wanted), status_code=200)
 
 
 async def _messages(
-    begun: Caller, follower: Any, only: int | None, topic: str
+    begun: Caller, follower: Any, only: int | None, topic: str, wanted: set[int] | None
 ) -> AsyncIterator[ServerSentEventMessage]:
     loop = asyncio.get_running_loop()
+    flow = EventFlow()
     with follower:
         yield ServerSentEventMessage(None, comment="open", retry=1_000)
         sent_at = loop.time()
         while not follower.is_over:
-            events = await follower.next(CHECK_SECONDS)
+            events = await follower.next(flow.seconds_left(loop.time(), CHECK_SECONDS))
             caller = await _still(begun)
             if caller is None:
                 return
@@ -101,23 +116,25 @@ async def _messages(
             projects = [one for one in caller.principal.projects if only in (None, one)]
             if only is None and may_see_cluster(caller.principal):
                 projects.append(CLUSTER)
-            names = await caller.project_names() if events else {}
-            numbers = {
-                event.queue
+            seen = [
+                event
                 for event in events
-                if event.queue is not None and event.project in projects
-            }
+                if event.project in projects
+                and event.topic.startswith(topic)
+                and (wanted is None or event.queue in wanted)
+                and caller.may(_needed(event))
+            ]
+            told = flow.take(seen, loop.time())
+            names = await caller.project_names() if told else {}
+            numbers = {event.queue for event in told if event.queue is not None}
             queues = await caller.platform.engine.directory.name_queues(numbers) if numbers else {}
-            for event in events:
-                if (
-                    event.project in projects
-                    and event.topic.startswith(topic)
-                    and caller.may(_needed(event))
-                ):
-                    yield ServerSentEventMessage(
-                        id=event.cursor, event=event.topic, data=_data(event, names, queues)
-                    )
-                    sent_at = loop.time()
+            for event in told:
+                yield ServerSentEventMessage(
+                    id=event.cursor or None, event=event.topic, data=_data(event, names, queues)
+                )
+                sent_at = loop.time()
+            if flow.is_holding:
+                continue  # the cursor is ahead of what was told
             if loop.time() - sent_at > QUIET_SECONDS:
                 # Also when all of it was others': whoever comes back later need not begin with what
                 # they may not see.

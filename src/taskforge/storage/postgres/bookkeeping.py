@@ -34,3 +34,9 @@ async def announce(
     await connection.execute(
         connections.sql("announce"), project, topic, queue, worker, connections.bound_now()
     )
+
+
+async def tell_sums(connections: PostgresConnections, sums: str) -> None:
+    """Tell readers of the outbox what this process has counted."""
+    async with connections.connection() as connection:
+        await connection.execute(connections.sql("tell_sums"), sums, connections.bound_now())

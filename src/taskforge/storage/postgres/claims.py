@@ -6,6 +6,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from operator import itemgetter
 from uuid import UUID
 
@@ -20,9 +21,11 @@ from taskforge.domain.limiter import LeakyBucket
 from taskforge.domain.queue import QueueSettings
 from taskforge.storage.aging_lanes import Moment
 from taskforge.storage.catalog import OpenLane, Taker, spot_of
+from taskforge.storage.event_sums import EventSums
 from taskforge.storage.lane_views import View
 from taskforge.storage.loads import LOOK_SECONDS
 from taskforge.storage.occupancy import most_asked
+from taskforge.storage.postgres.bookkeeping import tell_sums
 from taskforge.storage.postgres.catalog_cache import CatalogCache
 from taskforge.storage.postgres.claim_statements import Ask, ClaimStatements, spot_in
 from taskforge.storage.postgres.claim_window import ClaimWindow
@@ -59,12 +62,14 @@ class PostgresClaims:
         catalog_cache: CatalogCache,
         signals: Signals,
         loads: Loads,
+        tell_seconds: float | None,
     ) -> None:
         self._connections = connections
         self._catalog_cache = catalog_cache
         self._signals = signals
         self._surveys = LaneSurveys(connections, catalog_cache, signals)
         self._loads = loads
+        self.sums = EventSums(partial(tell_sums, connections), tell_seconds)
         self._statements = ClaimStatements(connections)
         self._windows: dict[UUID, ClaimWindow] = {}
         self._batches = itertools.count(random.getrandbits(62))
@@ -108,7 +113,7 @@ class PostgresClaims:
                 await self._fill(filled, batches, taker, version, view, wish)
                 if filled.rows:
                     self._wake_later(taker, filled, wish)
-                    return in_order(filled.rows, filled.asked)
+                    return self.sums.started(taker.project, in_order(filled.rows, filled.asked))
             doubt = await self._surveys.doubt(
                 taker, survey=takes and self._surveys.may_survey(taker.project)
             )

@@ -75,14 +75,11 @@ class PostgresEngine:
         pool_size: int = 6,
         walled: bool = False,
         heartbeat_timeout_seconds: float | None = None,
+        tell_seconds: float | None = None,
     ) -> None:
         """`poll_only` is for a transaction-mode pooler: no prepared statements, no session
-        settings, no LISTEN.
-
-        `walled` lets reads see no project but those they name, by row-level security. Workers that
-        are silent for longer than `heartbeat_timeout_seconds`, or two thirds of their lease, are
-        unhealthy. `clock` replaces the database's clock, for tests.
-        """
+        settings, no LISTEN. `walled` lets reads see no project but those they name. Workers that
+        are silent for `heartbeat_timeout_seconds`, or two thirds of their lease, are unhealthy."""
         self._project = project
         self.home = FIRST_PROJECT
         self.connections = connections = PostgresConnections(
@@ -99,7 +96,8 @@ class PostgresEngine:
         self._inserts = PostgresInserts(*shared)
         self._insert_groups = InsertGroups(self._inserts)
         loads = Loads(connections, catalog_cache)
-        self._claims = PostgresClaims(*shared, loads)
+        self._claims = PostgresClaims(*shared, loads, tell_seconds)
+        self.event_sums = self._claims.sums
         self._finishes = PostgresFinishes(*shared, self._claims)
         self._beats = PostgresBeats(connections)
         self._job_changes = PostgresJobChanges(*shared, self._claims)
@@ -131,6 +129,7 @@ class PostgresEngine:
         except BaseException:
             await self.close()
             raise
+        self.event_sums.start()
         if self.connections.bound_now() is None:
             # A role that may not make them leaves it to others; until one does, jobs go to the
             # partition for all else.
@@ -138,6 +137,7 @@ class PostgresEngine:
                 await partitions.make_ahead(self.connections, await self.now())
 
     async def close(self) -> None:
+        await self.event_sums.stop()
         await self._signals.stop()
         await self._stats.close()
         await self.connections.close()
@@ -155,7 +155,8 @@ class PostgresEngine:
     # --- The path of a job ---
 
     async def insert(self, project: int, jobs: Sequence[NewJob]) -> list[Inserted | Refused]:
-        return await self._insert_groups.insert(project, jobs)
+        answers = await self._insert_groups.insert(project, jobs)
+        return self.event_sums.inserted(project, jobs, answers)
 
     async def insert_within(
         self, connection: Any, project: int, jobs: Sequence[NewJob]

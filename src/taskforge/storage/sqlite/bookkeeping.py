@@ -61,6 +61,7 @@ class Bookkeeping:
         self._cache = transaction.catalog_cache
         self._ended: dict[tuple[int, int], list[bytes]] = {}
         self._removed: dict[tuple[int, int], int] = {}
+        self._retried: dict[int, list[bytes]] = {}  # by queue
         # by lane, incarnation and status: durations and waits
         self._rollups: dict[tuple[int, bytes, int], tuple[list[float], list[float]]] = {}
         # by project, queue, job type and group: how many, and one of them
@@ -70,6 +71,10 @@ class Bookkeeping:
         """Jobs, their ids one behind the other, reached a final status: they count, and readers of
         the outbox hear of them."""
         self._ended.setdefault((queue, status), []).append(jobs)
+
+    def retried(self, queue: int, job: bytes) -> None:
+        """It failed, and is tried again."""
+        self._retried.setdefault(queue, []).append(job)
 
     def removed(self, queue: int, status: int) -> None:
         """The job left its final status, or the store."""
@@ -112,6 +117,10 @@ class Bookkeeping:
         events = [
             (project_of(queue), f"job.{JOB_STATUSES[status]}", queue, now, b"".join(jobs))
             for (queue, status), jobs in self._ended.items()
+        ]
+        events += [
+            (project_of(queue), "job.retried", queue, now, b"".join(jobs))
+            for queue, jobs in self._retried.items()
         ]
         rollups = [
             (

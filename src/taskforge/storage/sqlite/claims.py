@@ -17,6 +17,7 @@ from taskforge.domain.job import Claimed
 from taskforge.domain.limiter import LeakyBucket
 from taskforge.storage.aging_lanes import Moment
 from taskforge.storage.catalog import OpenLane, Taker, spot_of
+from taskforge.storage.event_sums import EventSums
 from taskforge.storage.lane_views import Frontier
 from taskforge.storage.loads import LOOK_SECONDS
 from taskforge.storage.occupancy import LARGE_CLAIM, most_asked
@@ -39,7 +40,9 @@ FOREVER = 2**63 - 1
 _EXTRAS = itemgetter(8)  # in what take.sql returns
 
 
-def claim(transaction: Transaction, wish: Claim) -> tuple[list[Claimed], float | None]:
+def claim(
+    transaction: Transaction, wish: Claim, sums: EventSums
+) -> tuple[list[Claimed], float | None]:
     """The jobs, and after how many seconds a rate limit that held some back lets the next one
     through."""
     taker, slots = _find_taker(transaction, wish.incarnation)
@@ -49,9 +52,10 @@ def claim(transaction: Transaction, wish: Claim) -> tuple[list[Claimed], float |
     # What is being reported may have come before this claim did: it makes no more room than there
     # are slots.
     room = slots - max(0, running - min(wish.reporting, 2 * slots))
-    return (
-        WorkerClaim(transaction, taker, min(wish.limit, room)).claim() if room > 0 else ([], None)
-    )
+    if room <= 0:
+        return [], None
+    claimed, wait = WorkerClaim(transaction, taker, min(wish.limit, room)).claim()
+    return sums.started(taker.project, claimed), wait
 
 
 def _find_taker(transaction: Transaction, incarnation: UUID) -> tuple[Taker, int]:

@@ -74,10 +74,9 @@ class SqliteEngine:
         project: str = "default",
         clock: Callable[[], datetime] | None = None,
         heartbeat_timeout_seconds: float | None = None,
+        tell_seconds: float | None = None,
     ) -> None:
-        """`durable=False` lets a commit return before the disk has it: a power cut may then lose
-        the last moments. Workers that are silent for longer than `heartbeat_timeout_seconds`, or
-        two thirds of their lease, are unhealthy. `clock` replaces the machine's, for tests."""
+        """`durable=False`: a commit may return before the disk has it. `clock` is for tests."""
         self._path = Path(path)
         self._project = project
         self._heartbeat_timeout = heartbeat_timeout_seconds
@@ -92,7 +91,8 @@ class SqliteEngine:
         self.directory = SqliteDirectory(self._readers, self._clock, heartbeat_timeout_seconds)
         self._signals = Signals(self._path, self._readers.data_version)
         self._writer = Writer(self._path, self._stamp, self._signals, self._outage, durable=durable)
-        self._offers = Offers(self._writer, self._signals)
+        self._offers = Offers(self._writer, self._signals, tell_seconds)
+        self.event_sums = self._offers.sums
         self._upkeep = upkeep.SqliteUpkeep(self._readers, self._writer)
         self._idle_lanes = SqliteIdleLanes(self._readers, self._writer)
         self._stats = stats.SqliteStats(self._readers)
@@ -110,11 +110,12 @@ class SqliteEngine:
             await self.close()
             raise
         self._outage.is_watching = True
+        self.event_sums.start()
 
     async def close(self) -> None:
+        await self.event_sums.stop()
         self._outage.is_watching = False
-        # Away from the event loop: the last group may be waiting for another process, and its
-        # callers for this loop.
+        # Away from the event loop: the last group may wait for a process whose callers are on it.
         await self._stats.close()
         await asyncio.to_thread(self._writer.stop)
         self._signals.stop()  # after the last commit, which still tells the others
@@ -141,7 +142,8 @@ class SqliteEngine:
     async def insert(self, project: int, jobs: Sequence[NewJob]) -> list[Inserted | Refused]:
         if not jobs:
             return []
-        return await self._writer.submit_items(inserts.insert_into(project), jobs)
+        answers = await self._writer.submit_items(inserts.insert_into(project), jobs)
+        return self.event_sums.inserted(project, jobs, answers)
 
     async def claim(self, claim: Claim) -> list[Claimed]:
         return await self._offers.claim(claim)
@@ -325,12 +327,10 @@ class SqliteEngine:
     async def examine(self) -> list[Finding]:
         return await self._readers.search(lambda seen: examination.examine(seen, self._path))
 
-    # --- Schedules ---
+    # --- Schedules, load balancing ---
 
     async def fire(self, firings: Sequence[Firing], term: int | None) -> list[Fired]:
         return await self._writer.submit(partial(firing.fire, firings=firings, term=term))
-
-    # --- Load balancing ---
 
     async def balanced_queues(self, after: int, jobs: int) -> BalancedQueues | None:
         return await self._readers.search(lambda seen: dispatch.look(seen, after, jobs))

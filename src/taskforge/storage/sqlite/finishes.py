@@ -256,6 +256,7 @@ class FinishBatch:
                 status, delay, spent, error = _RETRIED, wait, attempt, codec.error_text(info)
                 crashes += crashed
                 self._failed(fence, lane, info)
+                self._books.retried(self._meet(lane).queue, codec.job_bytes(fence))
                 skipped = None if misfit else skipped
             case ToSnoozed(wait, why):
                 delay, reason = wait, why

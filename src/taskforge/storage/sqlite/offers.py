@@ -15,15 +15,18 @@ import msgspec
 
 from taskforge.domain.claim import Claim
 from taskforge.domain.job import Claimed
+from taskforge.storage.event_sums import EventSums
 from taskforge.storage.sqlite import claims
 from taskforge.storage.sqlite.calls import Call
+from taskforge.storage.sqlite.catalog_cache import sql
 from taskforge.storage.sqlite.signals import Signals
 from taskforge.storage.sqlite.writer import Writer
 
 
 class Offers:
-    def __init__(self, writer: Writer, signals: Signals) -> None:
+    def __init__(self, writer: Writer, signals: Signals, tell_seconds: float | None) -> None:
         self._writer = writer
+        self.sums = EventSums(self._tell, tell_seconds)
         self._signals = signals
         self._standing: dict[UUID, Call] = {}  # by incarnation
 
@@ -41,7 +44,8 @@ class Offers:
                 claimed, wait = offer.future.result()
         if not claimed and claim.limit > 0:
             claimed, wait = await self._writer.submit(
-                lambda transaction: claims.claim(transaction, claim), lazy=not claim.remote
+                lambda transaction: claims.claim(transaction, claim, self.sums),
+                lazy=not claim.remote,
             )
         if wait is not None:
             self._signals.wake_in(wait)
@@ -49,11 +53,17 @@ class Offers:
             self._offer(claim, claim.limit - len(claimed))
         return claimed
 
+    async def _tell(self, sums: str) -> None:
+        """With whatever is written next."""
+        await self._writer.submit(
+            lambda one: one.execute(sql("tell_sums"), (sums, one.now)), lazy=True
+        )
+
     def _offer(self, claim: Claim, limit: int) -> None:
         # When it is taken up, what is being reported now has long been.
         rest = msgspec.structs.replace(claim, limit=limit, reporting=0)
         offer = self._writer.offer(
-            lambda transaction: claims.claim(transaction, rest), otherwise=([], None)
+            lambda transaction: claims.claim(transaction, rest, self.sums), otherwise=([], None)
         )
         offer.future.add_done_callback(lambda _: self._signals.call_now())
         self._standing[claim.incarnation] = offer

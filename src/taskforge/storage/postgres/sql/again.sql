@@ -88,6 +88,10 @@ facts as (
     from moved m
     where j.id = m.job and j.id = any (array(select job from moved where new_queue is not null))
 ),
+event as (
+    insert into taskforge.outbox (project, topic, queue, jobs, at)
+    select project, 'job.retried', old_queue, array_agg(job), max(now) from moved where status = 6 group by project, old_queue
+),
 rollup as (
     insert into taskforge.rollup_deltas (project, queue, lane, worker, minute, status, count, durations, waits)
     select project, old_queue, old_lane, worker, date_trunc('minute', max(now)), status, count(*), array_agg(duration_ms::real),
