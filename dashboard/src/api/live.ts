@@ -39,7 +39,7 @@ export function staleKeys(event: Event): QueryKey[] {
     case "job": {
       const ids = event.jobs ?? [];
       const each = ids.length <= MOST_IDS ? ids.flatMap((id) => [["job", id], ["executions", id], ["logs", id]]) : [];
-      return [["stats"], ["jobs"], ...each];
+      return [["stats"], ["jobs"], ...(event.topic === "job.failed" ? [["failures"]] : []), ...each];
     }
     case "queue":
       return [["queues"], ["stats"], ["matrix"], ["explain"], ["queue"]];
@@ -47,6 +47,15 @@ export function staleKeys(event: Event): QueryKey[] {
       return [["workers"], ["worker"], ["matrix"], ["explain"], ["serving"]];
     case "schedule":
       return [["schedules"], ["schedule"], ["slots"]];
+    case "alert":
+    case "alert_rule":
+      return [["alerts"], ["alert-history"]];
+    case "circuit":
+      return [["circuits"], ["explain"]];
+    case "scaling":
+      return [["scaling"]];
+    case "webhook":
+      return [["webhooks"], ["deliveries"]];
     case "node":
     case "leader":
       return [["cluster"]];

@@ -89,6 +89,7 @@ export function Overview() {
         <QueueTable queues={queues.data} stats={stats.data} most={12} />
       </section>
       {may("job:read") && <Lately />}
+      {may("admin:read") && <Changed />}
     </>
   );
 }
@@ -159,6 +160,31 @@ function Lately() {
       <h2>Failed lately</h2>
       <GroupTable groups={found.slice(0, 6)} />
       {found.length > 6 && <p><To page="failures" search={{ since: "1h" }}>All that failed in the last hour ›</To></p>}
+    </section>
+  );
+}
+
+/** What people and programs changed lately in this project: a change is often the cause. */
+function Changed() {
+  const { project } = useScope();
+  const changes = useQuery({ queryKey: ["audit", "lately"], queryFn: () => data(api.GET("/api/v1/audit", { params: { query: { limit: 100 } } })).then((one) => one.items), refetchInterval: useRhythm(15_000, 15_000), retry: false });
+  // single jobs have pages of their own
+  const own = (changes.data ?? []).filter((one) => !one.action.startsWith("job.") && one.project !== null && (project === undefined || one.project === project)).slice(0, 6);
+  if (own.length === 0) return null;
+  return (
+    <section>
+      <h2>Changed lately</h2>
+      <ul className="lately">
+        {own.map((one) => (
+          <li key={one.number}>
+            <span className="mono">{one.action}</span>
+            <span className="cut"><Name>{one.target}</Name></span>
+            <span className="faint">by <Name>{one.actor.replace(/^(user|key):/, "")}</Name></span>
+            <Time at={one.at} />
+          </li>
+        ))}
+      </ul>
+      <p><To page="settings" search={{ tab: "audit" }}>The audit log ›</To></p>
     </section>
   );
 }

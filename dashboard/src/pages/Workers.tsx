@@ -1,10 +1,11 @@
 /** Who runs jobs, who has room, who is in trouble. */
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import type { Worker } from "../api/client";
+import { api, data, type Worker } from "../api/client";
 import { useRhythm } from "../api/live";
 import { workersQuery } from "../api/queries";
 import { bytes, count } from "../lib/format";
+import { Sparkline } from "../ui/Sparkline";
 import { To, useScope } from "../shell/scope";
 import { Empty, ErrorNotice, Loading } from "../ui/feedback";
 import { Load } from "../ui/Load";
@@ -45,18 +46,34 @@ export function Workers() {
 
 const rank = (worker: Worker): number => (worker.status === "unhealthy" ? 0 : worker.status === "draining" ? 1 : 2);
 
+/** What each took of the processor and of memory in the last hour; of one project, as the API has it. */
+function useTrends(project: string | undefined): Map<string, { cpu: number[]; memory: number[] }> {
+  const trends = useQuery({
+    queryKey: ["metrics", "workers", project],
+    queryFn: () => data(api.GET("/api/v1/metrics/workers", { params: { query: { project, last_seconds: 3_600, step_seconds: 120, limit: 50 } } })).then((one) => one.items),
+    enabled: project !== undefined,
+    refetchInterval: 30_000,
+  });
+  return new Map((trends.data ?? []).map((one) => [one.id ?? "", {
+    cpu: one.metrics.series.map((point) => point.figures.cpu_percent.max ?? 0),
+    memory: one.metrics.series.map((point) => point.figures.memory_bytes.max ?? 0),
+  }]));
+}
+
 function WorkerTable({ workers }: { workers: Worker[] }) {
+  const { project } = useScope();
+  const trends = useTrends(project);
   return (
     <table className="rows">
-      <thead><tr><th>status</th><th>worker</th><th>load</th><th className="number wide-only">cpu</th><th className="number wide-only">memory</th><th className="number wide-only">heard of</th><th className="wide-only">version</th><th className="wide-only">serves</th></tr></thead>
+      <thead><tr><th>status</th><th>worker</th><th>load</th><th className="wide-only">cpu, last hour</th><th className="wide-only">memory</th><th className="number wide-only">heard of</th><th className="wide-only">version</th><th className="wide-only">serves</th></tr></thead>
       <tbody>
         {workers.map((one) => (
           <tr key={one.id}>
             <td><Status status={one.status} word={one.stopping ? "stopping" : undefined} /></td>
             <td><To page={`workers/${one.id}`} className="row-link"><Name>{one.name}</Name></To></td>
             <td><Load active={one.active_jobs} max={one.max_concurrent_jobs} />{one.stuck_slots > 0 && <span className="warn"> {one.stuck_slots} stuck</span>}</td>
-            <td className="number wide-only">{one.cpu_percent === null ? "–" : `${Math.round(one.cpu_percent)} %`}</td>
-            <td className="number wide-only">{bytes(one.memory_bytes)}</td>
+            <td className="wide-only trend"><Sparkline values={trends.get(one.id)?.cpu ?? []} label={`What ${one.name} took of a processor in the last hour`} /> <span>{one.cpu_percent === null ? "–" : `${Math.round(one.cpu_percent)} %`}</span></td>
+            <td className="wide-only trend"><Sparkline values={trends.get(one.id)?.memory ?? []} label={`What ${one.name} took of memory in the last hour`} /> <span>{bytes(one.memory_bytes)}</span></td>
             <td className="number wide-only"><Time at={one.last_heartbeat} /></td>
             <td className="wide-only">{one.version || "–"}</td>
             <td className="wide-only cut">{one.queues === null ? "all queues" : one.queues.join(", ")}</td>
