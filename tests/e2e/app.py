@@ -52,14 +52,3 @@ async def curse(words: str) -> str:
     """Logs, returns progress and fails with whatever it is given."""
     logger.warning("%s", words)
     raise ValueError(words)
-
-
-@forge.job(queue="default", max_attempts=1, depends_on=["the bank"])
-async def transfer(number: int) -> str:
-    """Never works: the bank is away."""
-    raise ConnectionError(f"bank.example does not answer (transfer {number})")
-
-
-@forge.job(queue="default")
-async def render() -> str:
-    return "nobody here can"

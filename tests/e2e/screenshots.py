@@ -80,7 +80,7 @@ def fill(site: Site, seconds: float) -> dict[str, str]:
         return str(found[0]["id"]) if found else waiting
 
     return {
-        "overview": "",
+        "overview": "?period=15m",
         "queues": "queues",
         "queue": f"queues/{queues['reports']}",
         "queue-settings": f"queues/{queues['crm']}?tab=settings",

@@ -10,6 +10,7 @@ const Chart = lazy(() => import("../ui/Chart"));
 type Figures = Schemas["Figures"];
 
 export const PERIODS: Record<string, [string, number, number]> = {
+  "15m": ["last 15 min", 900, 60],
   "1h": ["last hour", 3_600, 60],
   "6h": ["last 6 h", 21_600, 300],
   "24h": ["last 24 h", 86_400, 900],
