@@ -1,18 +1,29 @@
 """Worker processes of this machine by a scaling policy: bursts, long jobs, leaders that are
-killed. Short forms of what tests/chaos has in full length."""
+killed. The burst in full length is in tests/chaos/test_scaling_burst.py."""
 
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 from taskforge.domain.queue_scaling import ScalingNews
 from tests.support.scaled_fleet import ScaledFleet
 
+pytestmark = pytest.mark.rotates
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store(request: pytest.FixtureRequest) -> dict[str, str]:
+    if request.param == "sqlite":
+        return {}
+    url = request.getfixturevalue("postgres_url")
+    return {"url": url, "schema": f"scaled_{uuid4().hex[:10]}"}
+
 
 async def test_a_burst_scales_up_drains_and_scales_to_zero_and_no_attempt_is_spent(
-    tmp_path: Path,
+    tmp_path: Path, store: dict[str, str]
 ) -> None:
-    async with ScaledFleet(tmp_path) as fleet:
+    async with ScaledFleet(tmp_path, **store) as fleet:
         await fleet.scale(max_workers=2)
         fleet.lead()
         await fleet.naps(100, 0.05)
@@ -31,11 +42,14 @@ async def test_a_burst_scales_up_drains_and_scales_to_zero_and_no_attempt_is_spe
         assert {(job.attempt_count, str(job.status)) for job in jobs.jobs} == {(1, "succeeded")}
 
 
-async def test_a_job_that_runs_is_not_ended_by_scaling_in(tmp_path: Path) -> None:
-    async with ScaledFleet(tmp_path) as fleet:
+@pytest.mark.parametrize("seconds", [6, pytest.param(30, marks=pytest.mark.long)])
+async def test_a_job_that_runs_is_not_ended_by_scaling_in(
+    tmp_path: Path, store: dict[str, str], seconds: float
+) -> None:
+    async with ScaledFleet(tmp_path, **store) as fleet:
         await fleet.scale(max_workers=2, target_queue_length=1)
         fleet.lead()
-        await fleet.naps(2, 6)
+        await fleet.naps(2, seconds)
         await fleet.until(lambda: _runs(fleet, 2))
         await fleet.forge.scaling.edit("mail", max_workers=0)
         await fleet.until(lambda: _has(fleet, "scale_down 2"))
@@ -47,9 +61,9 @@ async def test_a_job_that_runs_is_not_ended_by_scaling_in(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("moment", ["scale-up", "drain"])
 async def test_a_leader_that_is_killed_leaves_no_orphan_and_the_next_one_goes_on(
-    tmp_path: Path, moment: str
+    tmp_path: Path, store: dict[str, str], moment: str
 ) -> None:
-    async with ScaledFleet(tmp_path) as fleet:
+    async with ScaledFleet(tmp_path, **store) as fleet:
         await fleet.scale(max_workers=2, target_queue_length=1)
         fleet.lead()
         fleet.lead()

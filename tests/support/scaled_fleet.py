@@ -26,8 +26,15 @@ ROOT = Path(__file__).parents[2]
 
 class ScaledFleet:
     def __init__(
-        self, folder: Path, *, look: float = 0.3, slots: int = 1, leader_seconds: float = 2.0
+        self,
+        folder: Path,
+        *,
+        look: float = 0.3,
+        slots: int = 1,
+        leader_seconds: float = 2.0,
+        **store: str,
     ) -> None:
+        """`store` says where the jobs are, if not in a file of the folder: url, schema."""
         near = {"kind": "local", "app": "tests.support.scaled_app:forge", "projects": ["default"]}
         values: dict[str, Any] = {
             "url": f"sqlite:///{folder}/jobs.db",
@@ -35,6 +42,7 @@ class ScaledFleet:
             "durable": False,
             "poll_seconds": 0.2,
             "scaling_providers": {"near": {**near, "slots": slots}},
+            **store,
         }
         self.forge = TaskForge(**values)
         self.forge.queue("mail", max_retries=3)
