@@ -196,3 +196,70 @@ async def test_empty_lanes_cost_sqlite_no_step(
     listed = QUEUES if whose == "own" else 0  # once, when the queue to change is looked for
     assert await steps_taken(store, clock, monkeypatch) <= 2 * alone + listed + 50
     await store.close()
+
+
+# --- A tenant far beyond its quota (S8), in counts; `bench.neighbour` has the times ---
+
+TYPES, DEEP = 10_000, 5
+GREEDY = {
+    "postgres": [
+        (
+            "insert into lanes (project, queue, job_type, priority) select q.project, q.number, "
+            f"'type-' || i, 0 from queues q, generate_series(1, {TYPES}) i "
+            "where q.name = 'crowd-1' and q.project = {project}"
+        ),
+        (
+            "insert into ready (fence, job, project, lane, attempt, max_attempts, crashes, keyed, "
+            "turn) select gen_random_uuid(), gen_random_uuid(), project, number, 0, 1, 0, false, i "
+            f"from lanes, generate_series(1, {DEEP}) i where project = {{project}}"
+        ),
+        "analyze",
+    ],
+    "sqlite": [
+        (
+            "insert into lanes (project, queue, job_type, priority) "
+            f"with recursive n (i) as (select 1 union all select i + 1 from n where i < {TYPES}) "
+            "select q.project, q.number, 'type-' || i, 0 from queues q, n "
+            "where q.name = 'crowd-1' and q.project = {project}"
+        ),
+        (
+            "insert into ready (fence, project, lane, attempt, max_attempts, crashes, keyed, turn) "
+            f"with recursive n (i) as (select 1 union all select i + 1 from n where i < {DEEP}) "
+            "select randomblob(16), project, number, 0, 1, 0, 0, i from lanes, n "
+            "where project = {project}"
+        ),
+    ],
+}
+
+
+async def be_greedy(store: Store) -> None:
+    """Thousands of queues, ten thousand types, and a backlog in each of them."""
+    project = await store.probe.add_project("neighbour")
+    await crowd(store, project)
+    for text in GREEDY["postgres" if isinstance(store, PostgresStore) else "sqlite"]:
+        await store.probe.rows(text.format(project=project))
+
+
+@pytest.mark.timeout(120)
+async def test_a_tenant_far_beyond_its_quota_costs_its_neighbour_no_row_of_postgres(
+    postgres: PostgresStore,
+) -> None:
+    clock = Clock()
+    world = World(postgres, await postgres.open(clock), clock)
+    await world.queue("default")
+    worker = await world.worker(max_concurrent_jobs=100)
+    alone = await rows_read(postgres, world, worker)
+    await be_greedy(postgres)
+    assert await rows_read(postgres, world, worker) <= 2 * alone + 100
+
+
+@pytest.mark.timeout(120)
+async def test_a_tenant_far_beyond_its_quota_costs_its_neighbour_no_step_of_sqlite(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, store = Clock(), SqliteStore(tmp_path, durable=False)
+    await World(store, await store.open(clock), clock).queue("default")
+    alone = await steps_taken(store, clock, monkeypatch)
+    await be_greedy(store)
+    assert await steps_taken(store, clock, monkeypatch) <= 2 * alone + 50
+    await store.close()
