@@ -200,7 +200,7 @@ async def served(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[D
     """The same with waiting claims that are served when the test signals work, and not
     otherwise."""
     monkeypatch.setattr(claim_desk, "POLL_SECONDS", 60.0)
-    monkeypatch.setattr(desk.engine, "on_work", lambda _: lambda: None)
+    monkeypatch.setattr(desk.engine, "on_work", lambda *_: lambda: None)
     running = asyncio.create_task(desk.desk.run())
     yield desk
     running.cancel()

@@ -3,7 +3,9 @@ poll of its own for each.
 
 Workers that may take the same jobs form a group. When the store signals work, one of each group
 asks; as long as that brings jobs, the next one asks too, and when it does not the whole group goes
-on waiting. A thousand workers that wait for the same thing cost one claim now and then.
+on waiting. A thousand workers that wait for the same thing cost one claim now and then. A signal
+that names projects wakes their groups alone: ten thousand tenants whose workers wait cost nothing
+when a job comes for one of them.
 """
 
 import asyncio
@@ -11,6 +13,7 @@ import contextlib
 import logging
 import random
 from collections.abc import Callable, Hashable
+from functools import partial
 from uuid import UUID
 
 import msgspec
@@ -28,6 +31,7 @@ Take = Callable[[], Callable[[], None]]
 POLL_SECONDS = 1.0
 POLLS_PER_SECOND = 20
 AT_ONCE = 4
+NO_PROJECT = 0  # what names none is for all
 REPORT_SECONDS = 1.0  # what was being reported when a claim came has come by then, or lost its way
 
 
@@ -55,7 +59,11 @@ class WaitingClaim:
 class Group:
     """Workers that may take the same jobs, those who wait longest first."""
 
-    def __init__(self) -> None:
+    def __init__(self, project: int | None) -> None:
+        self.project = project  # whose jobs those are
+        self.heard = 0  # signals so far that may concern it
+        self.asking = 0  # of those who came and do not wait yet
+        self.leave: Callable[[], None] = lambda: None  # stops listening
         self.waiters: dict[UUID, WaitingClaim] = {}
         self.asked_at = -1  # as of which signal nothing was there
         self.serving = asyncio.Lock()
@@ -68,7 +76,11 @@ class ClaimDesk:
         self._places: dict[UUID, Group] = {}
         self._newest: dict[UUID, object] = {}  # which of a worker's claims came last
         self._work = asyncio.Event()
-        self._heard = 0  # signals so far: what was found empty before one may not be empty after it
+        # Signals so far that concern every group: what was found empty before one may not be empty
+        # after it.
+        self._heard = 0
+        self._woken: set[Group] = set()  # by signals of their own
+        self._is_running = False
         self._turns = asyncio.Semaphore(AT_ONCE)
         # fences of jobs that nobody waits for, and that the store did not take back yet
         self._unwanted: set[UUID] = set()
@@ -76,7 +88,10 @@ class ClaimDesk:
 
     async def run(self) -> None:
         """Until cancelled: wake those who wait, by signal, and now and then without one."""
-        forget = self._engine.on_work(self._hear)
+        forget = self._engine.on_work(self._hear, NO_PROJECT)
+        self._is_running, served = True, self._heard - 1
+        for group in self._groups.values():
+            self._listen(group)
         try:
             while True:
                 try:
@@ -91,21 +106,48 @@ class ClaimDesk:
                 self._work.clear()
                 self._drop_empty()
                 await self.hand_back([])
-                await asyncio.gather(
-                    *(self._serve(group) for group in list(self._groups.values()) if group.waiters)
-                )
+                woken = self._woken if served == self._heard else self._groups.values()
+                meant = [group for group in woken if group.waiters]
+                served, self._woken = self._heard, set()
+                await asyncio.gather(*(self._serve(group) for group in meant))
         finally:
             forget()
+            self._is_running = False
+            for group in self._groups.values():
+                group.leave()
+
+    def _group(self, kind: Hashable, project: int | None) -> Group:
+        """It hears signals from here on, before anybody asks the store for it."""
+        group = self._groups.get(kind)
+        if group is None:
+            group = self._groups[kind] = Group(project)
+            if self._is_running:
+                self._listen(group)
+        return group
+
+    def _listen(self, group: Group) -> None:
+        group.leave = self._engine.on_work(partial(self._hear_of, group), group.project)
+
+    def _hear_of(self, group: Group) -> None:
+        group.heard += 1
+        self._woken.add(group)
+        self._work.set()
 
     def _hear(self) -> None:
         self._heard += 1
         self._work.set()
 
     async def claim(
-        self, wish: Claim, kind: Hashable, wait_seconds: float, take: Take
+        self,
+        wish: Claim,
+        kind: Hashable,
+        wait_seconds: float,
+        take: Take,
+        project: int | None = None,
     ) -> list[Claimed]:
         """Jobs at once, or when some come within that time. A newer claim of the same worker ends
-        an older one that waits. Whoever has to wait takes a place, if there is one."""
+        an older one that waits. Whoever has to wait takes a place, if there is one. `project`: that
+        of the worker, where signals of others need not wake it."""
         incarnation = wish.incarnation
         self._leave(incarnation, [])
         if wish.limit == 0:
@@ -113,25 +155,27 @@ class ClaimDesk:
             return []  # it only wanted to end the older one
         mine = self._newest[incarnation] = object()
         try:
-            return await self._claim(wish, kind, wait_seconds, take, mine)
+            group = self._group(kind, project)
+            return await self._claim(wish, group, wait_seconds, take, mine)
         finally:
             if self._newest.get(incarnation) is mine:
                 del self._newest[incarnation]
 
     async def _claim(
-        self, wish: Claim, kind: Hashable, wait_seconds: float, take: Take, mine: object
+        self, wish: Claim, group: Group, wait_seconds: float, take: Take, mine: object
     ) -> list[Claimed]:
         incarnation = wish.incarnation
-        group = self._groups.setdefault(kind, Group())
-        while group.asked_at != self._heard:
-            heard = self._heard
-            jobs = await self._ask(wish)
+        while group.asked_at != (heard := self._heard_by(group)):
+            group.asking += 1
+            try:
+                jobs = await self._ask(wish)
+            finally:
+                group.asking -= 1
             if jobs or wait_seconds <= 0:
                 return jobs
             group.asked_at = heard
         if wait_seconds <= 0 or self._is_closed or self._newest.get(incarnation) is not mine:
             return []  # also when a newer claim came while the store was asked
-        group = self._groups.setdefault(kind, group)
         waiter = group.waiters[incarnation] = WaitingClaim(wish, take())
         self._places[incarnation] = group
         try:
@@ -204,7 +248,7 @@ class ClaimDesk:
             while waiter := next(
                 (one for one in group.waiters.values() if one not in passed_over), None
             ):
-                heard = self._heard
+                heard = self._heard_by(group)
                 try:
                     jobs = await self._ask(waiter.wish)
                 except StoreUnavailable as error:
@@ -256,9 +300,12 @@ class ClaimDesk:
         for kind in [
             kind
             for kind, group in self._groups.items()
-            if not group.waiters and not group.serving.locked()
+            if not group.waiters and not group.asking and not group.serving.locked()
         ]:
-            del self._groups[kind]
+            self._groups.pop(kind).leave()
+
+    def _heard_by(self, group: Group) -> int:
+        return self._heard + group.heard
 
     @property
     def waiting(self) -> int:

@@ -160,7 +160,7 @@ class WorkerDesk:
             partial(self._waiting.take, principal),
         )
         wish = Claim(incarnation, limit, remote=True, reporting=reporting)
-        jobs = await self.claims.claim(wish, kind, wait_seconds, take)
+        jobs = await self.claims.claim(wish, kind, wait_seconds, take, worker.project)
         for job in jobs:
             self._given.add(job.fence, incarnation, attempt_of(job), job.policy)
         return jobs

@@ -175,8 +175,8 @@ class PostgresEngine:
     async def log(self, lines: Sequence[NewLine]) -> list[Lost]:
         return await self._beats.log(lines)
 
-    def on_work(self, wake: Callable[[], None]) -> Callable[[], None]:
-        return self._signals.on_work(wake)
+    def on_work(self, wake: Callable[[], None], project: int | None = None) -> Callable[[], None]:
+        return self._signals.on_work(wake, project)
 
     # --- Workers and leases ---
 

@@ -8,6 +8,8 @@ once that takes long, as it does when many processes do the same, nobody here do
 
 A signal names the lanes that jobs came to, as `project:lane,lane;project:lane`, so that processes
 need not look for them; nothing at all when no job came, and `*` when they are too many to name.
+Project 0, which nobody has, says that something else has changed, too. Whoever waits for work of
+one project is woken by what names it, and by what names nothing or everything.
 """
 
 import asyncio
@@ -28,6 +30,7 @@ SLOW_RIDE_SECONDS = 0.005
 NO_RIDE_SECONDS = 1.0
 MOST_BYTES = 7_900  # the server refuses 8,000
 EVERYWHERE = "*"
+NO_PROJECT = 0
 LATE_MICROSECONDS = 50_000  # what a signal tells of became ready so long before it came, or later
 Arrival = tuple[int, int, int]
 """Project, spot (a lane, or what it holds of one key), and a turn that the job which came there is
@@ -37,11 +40,12 @@ not before."""
 class Signals:
     def __init__(self, connections: PostgresConnections) -> None:
         self._connections = connections
-        self._listeners: set[Callable[[], None]] = set()
+        self._listeners: dict[int | None, set[Callable[[], None]]] = {None: set()}  # by project
         # told of arrivals, ours and others': a list, or None for unknown ones
         self.on_arrivals: Callable[[Iterable[Arrival] | None], None] = lambda _: None
         self._arrivals: dict[int, set[int]] = {}  # to be told to others
         self._everywhere = False
+        self._besides = False  # something has changed that is no arrival
         self._listening: asyncio.Task[None] | None = None
         self._sending: asyncio.Task[None] | None = None
         self._wanted = False
@@ -54,11 +58,17 @@ class Signals:
     def channel(self) -> str:
         return f"{self._connections.schema}_work"
 
-    def on_work(self, wake: Callable[[], None]) -> Callable[[], None]:
-        self._listeners.add(wake)
+    def on_work(self, wake: Callable[[], None], project: int | None = None) -> Callable[[], None]:
+        self._listeners.setdefault(project, set()).add(wake)
         if self._listening is None and not self._connections.poll_only:
             self._listening = asyncio.get_running_loop().create_task(self._listen())
-        return lambda: self._listeners.discard(wake)
+        return lambda: self._forget(wake, project)
+
+    def _forget(self, wake: Callable[[], None], project: int | None) -> None:
+        listeners = self._listeners.get(project, set())
+        listeners.discard(wake)
+        if project is not None and not listeners:
+            self._listeners.pop(project, None)
 
     async def stop(self) -> None:
         if self._alarm is not None:
@@ -86,12 +96,14 @@ class Signals:
         self._everywhere |= arrivals is None
         for project, lane, _ in arrivals or ():
             self._arrivals.setdefault(project, set()).add(lane)
-        self._wake()
+        self._besides |= arrivals == []
+        self._wake(arrivals)
         self._tell()
 
     def send_room(self) -> None:
         """The same after jobs that count under a limit have ended: this process hears at once, the
         others a little later."""
+        self._besides = True
         self._wake()
         if self._room is None:
             self._room = asyncio.get_running_loop().call_later(ROOM_SECONDS, self._tell)
@@ -127,12 +139,12 @@ class Signals:
     def rode(self, arrival: Arrival) -> None:
         """An insert has carried its NOTIFY itself: this process need not wait to hear it."""
         self.on_arrivals([arrival])
-        self._wake()
+        self._wake([arrival])
 
     def wake_in(self, seconds: float) -> None:
         """A rate limit lets the next job through then: this process looks again, without waiting
         for its poll."""
-        if not self._listeners:
+        if not any(self._listeners.values()):
             return
         loop = asyncio.get_running_loop()
         at = loop.time() + max(SOONEST_SECONDS, seconds)
@@ -153,7 +165,9 @@ class Signals:
     def _where(self) -> str:
         """What is to be told, taken out."""
         arrivals, everywhere = self._arrivals, self._everywhere
-        self._arrivals, self._everywhere = {}, False
+        if self._besides and arrivals:
+            arrivals[NO_PROJECT] = {0}
+        self._arrivals, self._everywhere, self._besides = {}, False, False
         if everywhere or sum(map(len, arrivals.values())) * 3 > MOST_BYTES:
             return EVERYWHERE
         text = ";".join(
@@ -187,12 +201,17 @@ class Signals:
                 connection.terminate()
 
     def _heard(self, _connection: Any, _pid: int, _channel: str, where: object) -> None:
-        self.on_arrivals(read_arrivals(str(where), self._connections.milliseconds() * 1_000))
-        self._wake()
+        arrivals = read_arrivals(str(where), self._connections.milliseconds() * 1_000)
+        self.on_arrivals(arrivals)
+        self._wake(arrivals)
 
-    def _wake(self) -> None:
-        for listener in tuple(self._listeners):
-            listener()
+    def _wake(self, arrivals: Iterable[Arrival] | None = None) -> None:
+        """Everyone, or those whom these arrivals concern."""
+        named: set[int | None] = {project for project, *_ in arrivals or ()}
+        meant = {None, *named} if named and NO_PROJECT not in named else self._listeners.keys()
+        for project in tuple(meant):
+            for listener in tuple(self._listeners.get(project, ())):
+                listener()
 
 
 def read_arrivals(where: str, now: int) -> list[Arrival] | None:

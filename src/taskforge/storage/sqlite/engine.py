@@ -160,7 +160,7 @@ class SqliteEngine:
         act = partial(write_lines, lines=lines)
         return await self._writer.submit(act) if lines else []
 
-    def on_work(self, wake: Callable[[], None]) -> Callable[[], None]:
+    def on_work(self, wake: Callable[[], None], project: int | None = None) -> Callable[[], None]:  # noqa: ARG002 - signals of a file name none
         return self._signals.listen(wake)
 
     # --- Workers and leases ---
