@@ -57,7 +57,7 @@ class AppScaling:
         return await self.edit(queue, is_paused=False)
 
     async def delete(self, queue: str) -> None:
-        """Its workers stay as they are."""
+        """Processes of a local provider end in order; other workers stay as they are."""
         _, scaling = await self._doors()
         await scaling.delete(await self.get(queue), None, None)
 

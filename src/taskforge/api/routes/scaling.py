@@ -198,7 +198,8 @@ async def update_scaling(
 async def delete_scaling(
     caller: NamedDependency[Caller], queue: QueueName, if_match: IfMatch = None
 ) -> None:
-    """Take a queue's scaling policy away. Its workers stay as they are; its history stays."""
+    """Take a queue's scaling policy away. Processes of a local provider end in order; other
+    workers, and its history, stay."""
     old = await _policy(caller, queue)
     note = caller.note("scaling_policy.delete")
     await caller.platform.scaling.delete(old, note, mark_in(if_match))

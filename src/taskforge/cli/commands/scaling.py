@@ -117,7 +117,8 @@ async def resume(queues: QueueNames, /, *, store: Store = STORE) -> None:
 
 @app.command
 async def delete(queues: QueueNames, /, *, store: Store = STORE) -> None:
-    """Take the scaling policies of queues away. Their workers stay as they are."""
+    """Take the scaling policies of queues away. Processes of a local provider end in order; other
+    workers stay as they are."""
     async with opened(store) as engine:
         scaling = scaling_of(engine, store.settings)
         # All are looked up before any is deleted: a mistyped name changes nothing.
