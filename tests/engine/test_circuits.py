@@ -146,6 +146,19 @@ async def test_what_was_claimed_before_it_opened_says_nothing_to_the_probes(worl
     assert len(await world.claim(worker)) == 2
 
 
+async def test_where_keys_take_turns_it_opens_and_is_probed_as_anywhere(world: World) -> None:
+    await world.queue("q", circuit_breaker=BREAKER, fairness={})
+    worker = await world.worker()
+    for number in range(20):
+        await world.enqueue("q", fairness_key=f"key {number % 5}")
+    await fail(world, worker, 4)
+    assert await modes(world) == {"work": "open"}
+    assert await world.claim(worker) == []
+    await wake(world)
+    assert await modes(world) == {"work": "half_open"}
+    assert len(await world.claim(worker, 100)) == 2
+
+
 @pytest.mark.parametrize("given_back", [ToHandBack("stop"), ToCancelled("not wanted")])
 async def test_a_probe_that_gave_no_answer_leaves_its_place_to_another(
     world: World, given_back: Transition
