@@ -13,6 +13,7 @@ from taskforge.control.providers.aws import AwsProvider
 from taskforge.control.providers.provider import Departing, Fleet, ProviderFailed
 from taskforge.domain.scaling_provider import AwsDeclaration
 from tests.support.fake_aws import GROUP, REGION, FakeAws, fake_aws, group_of, use_credentials
+from tests.support.front import Answer, Asked
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +68,21 @@ async def test_exactly_the_instance_of_the_worker_ends(provider: AwsProvider, aw
     await provider.stop(host)
     assert aws.instances() == [first]
     assert aws.actions().count("TerminateInstanceInAutoScalingGroup") == 2
+
+
+async def test_an_instance_that_is_ending_already_is_not_ended_again(
+    provider: AwsProvider, aws: FakeAws
+) -> None:
+    """With AWS that takes minutes; moto has it gone at once."""
+
+    def answer(asked: Asked) -> Answer:
+        answered = aws.answer(asked)
+        return answered._replace(body=answered.body.replace(b"InService", b"Terminating:Wait"))
+
+    aws.front.answer = answer
+    await provider.stop(worker_on(aws.instances()[0]))
+    assert aws.actions() == ["DescribeAutoScalingInstances"]
+    assert aws.group()["DesiredCapacity"] == 2
 
 
 async def test_a_worker_of_no_known_instance_is_left_alone(
