@@ -105,6 +105,21 @@ async def test_a_stop_that_was_cut_off_after_replicas_changed_costs_no_second_po
     assert (cluster.replicas, cluster.removed) == (2, [pod])
 
 
+async def test_a_change_whose_answer_is_lost_is_not_made_twice(
+    provider: KubernetesProvider, cluster: FakeCluster, fake: tuple[FakeCluster, Front]
+) -> None:
+    fake[1].loses = lambda asked: asked.method == "PUT"
+    pod = min(cluster.pods)
+    with pytest.raises(ProviderFailed, match="cannot be reached"):
+        await provider.stop(worker_in(pod))
+    with pytest.raises(ProviderFailed, match="cannot be reached"):
+        await provider.scale_up(2, above=2)
+    fake[1].loses = lambda _: False
+    await provider.stop(worker_in(pod))
+    await provider.scale_up(2, above=2)
+    assert (cluster.replicas, cluster.removed) == (4, [pod])
+
+
 async def test_a_stop_says_what_it_waits_for(
     declaration: KubernetesDeclaration, cluster: FakeCluster
 ) -> None:

@@ -21,13 +21,15 @@ class Answer(NamedTuple):
 
 
 class Front:
-    """`hangs`: requests are read, and not answered for as long as it is set."""
+    """`hangs`: requests are read, and not answered for as long as it is set. `loses`: of these the
+    answer never arrives, after they were carried out."""
 
     def __init__(self, answer: Callable[[Asked], Answer]) -> None:
         self.answer = answer
         self.asked: list[Asked] = []
         self.hangs = threading.Event()
         self.released = threading.Event()
+        self.loses: Callable[[Asked], bool] = lambda _: False
         self.url = ""
 
     def serve(self, handler: BaseHTTPRequestHandler) -> None:
@@ -40,6 +42,9 @@ class Front:
             handler.close_connection = True
             return
         status, body, extra = self.answer(asked)
+        if self.loses(asked):
+            handler.close_connection = True
+            return
         handler.send_response(status)
         for name, value in extra.items():
             handler.send_header(name, value)

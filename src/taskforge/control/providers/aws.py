@@ -49,7 +49,7 @@ class AwsProvider:
         self._group = declaration.group
         # threads of its own: one that waits for AWS keeps nobody else's work waiting
         self._threads = ThreadPoolExecutor(_THREADS, "aws")
-        self._made: Any = None
+        self._made: dict[int, Any] = {}  # clients, by how often they try
 
     async def current(self) -> Fleet:
         return await self._call(self._current)
@@ -118,7 +118,8 @@ class AwsProvider:
                 f"{group} and not of {self._group}"
             )
         try:
-            client.terminate_instance_in_auto_scaling_group(
+            # once: a repeat that nobody looked before could take another from what is desired
+            self._client(attempts=1).terminate_instance_in_auto_scaling_group(
                 InstanceId=instance, ShouldDecrementDesiredCapacity=True
             )
         except ClientError as error:
@@ -132,34 +133,35 @@ class AwsProvider:
             raise ProviderFailed(f"{self._place} does not exist")
         return groups[0]
 
-    def _client(self) -> Any:
+    def _client(self, attempts: int = _ATTEMPTS) -> Any:
         """Made once; it is safe for several threads, and to make two of them is only waste."""
-        if self._made is None:
+        made = self._made.get(attempts)
+        if made is None:
             seconds = self._declaration.timeout_seconds / _ATTEMPTS
             config = Config(
                 connect_timeout=min(5.0, seconds),
                 read_timeout=seconds,
-                retries={"total_max_attempts": _ATTEMPTS, "mode": "standard"},
+                retries={"total_max_attempts": attempts, "mode": "standard"},
                 user_agent_appid="taskforge",
             )
             session = boto3.session.Session(
                 profile_name=self._declaration.profile or None,
                 region_name=self._declaration.region or None,
             )
-            self._made = session.client(
+            made = self._made[attempts] = session.client(
                 "autoscaling",
                 endpoint_url=self._declaration.endpoint_url or None,
                 config=config,
             )
-        return self._made
+        return made
 
     # around it
 
     @property
     def _place(self) -> str:
         region = self._declaration.region
-        if not region and self._made is not None:
-            region = self._made.meta.region_name
+        for client in self._made.values():
+            region = region or client.meta.region_name
         return f"Auto Scaling group {self._group}" + (f" in {region}" if region else "")
 
     def _instance_of(self, worker: Departing) -> str:
