@@ -38,6 +38,7 @@ from tests.support.serving import Api
 # Names of parameters and fields that cannot name anything of someone else's; every other one must
 # be in a world's values.
 HARMLESS = {
+    "target",
     "worker_cursor",
     "worker_name",
     "action",

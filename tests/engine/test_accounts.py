@@ -339,6 +339,10 @@ async def test_every_change_leaves_one_entry_and_a_refused_one_none(records: Rec
     assert await records.audit_log.entries(
         1, before=None, limit=10, actor=NOTE.actor, action=NOTE.action
     ) == [entry]
+    identifier = entry.target.split("(")[1].rstrip(")")
+    for target, found in ((identifier, [entry]), ("mail", [entry]), ("ma_l", []), ("%", [])):
+        look = records.audit_log.entries(1, before=None, limit=10, target=target)
+        assert await look == found, target
 
 
 async def test_an_intact_chain_is_found_intact(records: RecordKinds) -> None:

@@ -52,6 +52,7 @@ async def test_a_job_waits_for_a_worker_then_is_next_then_runs_then_has_ended(wo
     assert [reason.code for reason in found.reasons] == ["next"]
     assert found.expected_start == world.clock.now()
     assert [one.hindrance for one in found.workers] == [None]
+    assert [one.id for one in found.workers] == [one.id for one in await world.engine.workers([1])]
     claimed = await world.claim_one(worker)
     world.clock.advance(3)
     found = await explain(world, job)

@@ -78,6 +78,7 @@ class Candidate(msgspec.Struct, frozen=True):
     hindrance: str | None
     text: str
     stuck_slots: int = 0  # held by handlers that did not end
+    id: UUID | None = None  # by which it is listed; servers of before do not say
 
 
 class Explanation(msgspec.Struct, frozen=True):

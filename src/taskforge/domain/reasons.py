@@ -103,6 +103,7 @@ def candidate(worker: Worker, hindrance: Hindrance | None, text: str) -> Candida
         hindrance,
         text,
         worker.stuck_slots,
+        worker.id,
     )
 
 

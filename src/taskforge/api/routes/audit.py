@@ -39,12 +39,18 @@ async def list_audit(
     ] = None,
     action: FromQuery[str | None] = None,
     actor: FromQuery[str | None] = None,
+    target: Annotated[
+        str | None,
+        QueryParameter(
+            description="Only what was done to something that has this id, or this in its name"
+        ),
+    ] = None,
 ) -> AuditList:
     """Who changed what, newest first."""
     _whole_organization(caller)
     organization = caller.principal.organization
     found = await caller.platform.records.audit_log.entries(
-        organization, before=before, limit=limit, action=action, actor=actor
+        organization, before=before, limit=limit, action=action, actor=actor, target=target
     )
     names = await caller.project_names()
     return AuditList(

@@ -35,6 +35,15 @@ def audit_step(
     return Step("add_audit_entry", values)
 
 
+def _part(text: str | None) -> str:
+    """A pattern of what has this in it."""
+    if not text:
+        return ""
+    for letter in "\\%_":
+        text = text.replace(letter, "\\" + letter)
+    return f"%{text}%"
+
+
 def _json(value: Any) -> str | None:
     return None if value is None else msgspec.json.encode(value).decode()
 
@@ -59,7 +68,9 @@ class AuditLog:
         limit: int,
         action: str | None = None,
         actor: str | None = None,
+        target: str | None = None,
     ) -> list[AuditEntry]:
-        """Newest first, below the number `before`."""
-        values = (organization, before or 2**62, action or "", actor or "", limit)
+        """Newest first, below the number `before`. `target`: an id, or another part of how they
+        name what was changed."""
+        values = (organization, before or 2**62, action or "", actor or "", limit, _part(target))
         return await self._records.look(AuditEntry, "audit_entries", *values)
