@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
+from taskforge.domain.alike import Alike
 from taskforge.domain.job import Claimed, Inserted, NewJob, Refused
 
 TICK_SECONDS = 0.5
@@ -38,21 +39,20 @@ class EventSums:
         self, project: int, jobs: Sequence[NewJob], answers: list[Inserted | Refused]
     ) -> list[Inserted | Refused]:
         """The same answers."""
-        new: dict[tuple[str, str], int] = {}
-        for job, answer in zip(jobs, answers, strict=True):
-            if type(answer) is Inserted and not answer.existed:
-                kind = (job.queue, job.job_type)
-                new[kind] = new.get(kind, 0) + 1
+        made = [type(one) is Inserted and not one.existed for one in answers]
+        if type(jobs) is Alike:
+            job = jobs.template
+            new = {(job.queue, job.job_type): made.count(True)}
+        elif all(made):
+            new = _by_kind(jobs)
+        else:
+            new = _by_kind([job for job, is_new in zip(jobs, made, strict=True) if is_new])
         self._add(ENQUEUED, project, new)
         return answers
 
     def started(self, project: int, claimed: list[Claimed]) -> list[Claimed]:
         """The same jobs."""
-        new: dict[tuple[str, str], int] = {}
-        for job in claimed:
-            kind = (job.queue, job.job_type)
-            new[kind] = new.get(kind, 0) + 1
-        self._add(STARTED, project, new)
+        self._add(STARTED, project, _by_kind(claimed))
         return claimed
 
     def _add(self, topic: str, project: int, new: dict[tuple[str, str], int]) -> None:
@@ -60,6 +60,8 @@ class EventSums:
             return
         with self._lock:
             for (queue, job_type), count in new.items():
+                if not count:
+                    continue
                 types = self._counts.setdefault((topic, project, queue), {})
                 types[job_type] = types.get(job_type, 0) + count
 
@@ -102,3 +104,21 @@ class EventSums:
             details = _encode({"count": sum(types.values()), "types": named}).decode()
             sums.append({"topic": topic, "project": project, "queue": queue, "details": details})
         return sums
+
+
+def _by_kind(jobs: Sequence[NewJob | Claimed]) -> dict[tuple[str, str], int]:
+    """How many of each queue and type. Neighbours are mostly alike: a run of them is counted as
+    one."""
+    counts: dict[tuple[str, str], int] = {}
+    queue = job_type = ""
+    run = 0
+    for job in jobs:
+        if job.job_type == job_type and job.queue == queue:
+            run += 1
+            continue
+        if run:
+            counts[queue, job_type] = counts.get((queue, job_type), 0) + run
+        queue, job_type, run = job.queue, job.job_type, 1
+    if run:
+        counts[queue, job_type] = counts.get((queue, job_type), 0) + run
+    return counts
