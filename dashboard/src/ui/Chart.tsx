@@ -25,6 +25,8 @@ interface ChartProps {
 }
 
 const HEIGHT = 112;
+/** Values without neighbours, which no line shows. */
+const lonely = (values: (number | null)[]): number[] => values.flatMap((one, at) => (one != null && values[at - 1] == null && values[at + 1] == null ? [at] : []));
 const span = (times: number[]): number => (times.at(-1) ?? 0) - (times[0] ?? 0);
 
 /** What a token is just now; light-dark() has to be resolved by an element. */
@@ -78,7 +80,7 @@ export default function Chart({ title, now, times, lines, tell, most, steps = fa
           { stroke: text, grid: { show: false }, ticks: { show: false }, size: 20, font: "11px system-ui", space: 70, values: (made, all) => all.map((one) => axisTime(one, span(made.data[0] as number[]) > 2 * 86_400, zone)) },
           { stroke: text, grid: { stroke: line, width: 1 }, ticks: { show: false }, size: 52, font: "11px system-ui", space: 34, values: (_, all) => all.map((one) => (one === null ? "" : tell(one))) },
         ],
-        series: [{}, ...lines.map((one) => ({ label: one.label, stroke: colour(one.tone), width: 1.5, dash: one.dashed ? [4, 3] : undefined, points: { show: false }, spanGaps: false, paths: steps ? uPlot.paths.stepped!({ align: 1 }) : undefined }))],
+        series: [{}, ...lines.map((one) => ({ label: one.label, stroke: colour(one.tone), width: 1.5, dash: one.dashed ? [4, 3] : undefined, points: { show: true, size: 4, filter: (made: uPlot, at: number) => lonely(made.data[at] as (number | null)[]) }, spanGaps: false, paths: steps ? uPlot.paths.stepped!({ align: 1 }) : undefined }))],
       },
       data,
       element,
