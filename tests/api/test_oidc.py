@@ -27,7 +27,7 @@ from taskforge.client import fetch
 from taskforge.domain.access import Role
 from taskforge.domain.errors import Invalid, StoreUnsuitable
 from taskforge.operations.access import oidc
-from taskforge.operations.access.oidc import Provider
+from taskforge.operations.access.oidc import IdentityProvider
 from taskforge.operations.access.oidc_attempts import ATTEMPT_SECONDS
 from taskforge.settings import Settings
 from taskforge.wiring import make_server
@@ -342,10 +342,10 @@ async def test_a_bad_token_lets_nobody_in(
 async def test_twin_without_the_signature_check_forged_tokens_get_in(
     site: Api, browser: httpx.AsyncClient, idp: Idp, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    def unchecked(provider: Provider, token: str, key: Any) -> Any:
+    def unchecked(provider: IdentityProvider, token: str, key: Any) -> Any:
         return json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
 
-    monkeypatch.setattr(Provider, "_signed", unchecked)
+    monkeypatch.setattr(IdentityProvider, "_signed", unchecked)
     with pytest.raises(AssertionError):
         await try_token(site, browser, idp, FORGED[name])
     assert await sessions(site) == 1
@@ -358,7 +358,7 @@ async def test_twin_without_the_signature_check_forged_tokens_get_in(
 async def test_twin_without_the_claims_check_they_get_in(
     site: Api, browser: httpx.AsyncClient, idp: Idp, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(Provider, "_check_claims", lambda *_: None)
+    monkeypatch.setattr(IdentityProvider, "_check_claims", lambda *_: None)
     with pytest.raises(AssertionError):
         await try_token(site, browser, idp, BAD[name])
     assert await sessions(site) == 1

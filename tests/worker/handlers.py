@@ -21,17 +21,17 @@ VERDICTS = {
 
 
 @dataclass
-class Answer:
+class Doubled:
     pid: int
     doubled: int
 
 
-def double(ctx: Context, number: int, *, note: str = "") -> Answer:
+def double(ctx: Context, number: int, *, note: str = "") -> Doubled:
     logging.getLogger("child").info("doubling %d%s", number, note)
     ctx.progress(0.5, "half way")
     ctx.log("from the child", level="warn", number=number)
     ctx.update_metrics("doubled", 2)
-    return Answer(os.getpid(), 2 * number)
+    return Doubled(os.getpid(), 2 * number)
 
 
 def sleep_in_process(path: str) -> None:

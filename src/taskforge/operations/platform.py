@@ -13,7 +13,7 @@ from taskforge.operations.access.access_tokens import AccessTokens
 from taskforge.operations.access.accounts import Accounts
 from taskforge.operations.access.gatekeeper import Gatekeeper
 from taskforge.operations.access.keys import Keys
-from taskforge.operations.access.oidc import Fetch, Provider
+from taskforge.operations.access.oidc import Fetch, IdentityProvider
 from taskforge.operations.access.passwords import Passwords
 from taskforge.operations.access.tenant_cache import Tenants
 from taskforge.operations.audit import AuditHeads, seal_keys
@@ -78,7 +78,7 @@ class Platform:
             audit_days=settings.audit_days,
         )
         self.keys = Keys(self.records.api_keys, self.forget, clock)
-        self.provider = None if fetch is None else Provider(settings, fetch, key, clock)
+        self.provider = None if fetch is None else IdentityProvider(settings, fetch, key, clock)
         # the services of this process that are late; a node says so
         self.late: Callable[[], list[str]] = list
 

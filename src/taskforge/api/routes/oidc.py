@@ -12,7 +12,7 @@ from taskforge.api.pages.entrance import login_page
 from taskforge.api.routes.sessions import login_cookies
 from taskforge.domain.access import Forbidden
 from taskforge.operations.access.accounts import Session
-from taskforge.operations.access.oidc import MOST_CHARACTERS, LoginRefused, Provider
+from taskforge.operations.access.oidc import MOST_CHARACTERS, IdentityProvider, LoginRefused
 from taskforge.operations.access.oidc_attempts import ATTEMPT_SECONDS
 
 PATH = "/login/oidc"
@@ -85,7 +85,7 @@ async def _session(request: Request[Any, Any, Any], visitor: Visitor) -> Session
     return await accounts.begin_session(user, member.organization, note)
 
 
-def _provider(visitor: Visitor) -> Provider:
+def _provider(visitor: Visitor) -> IdentityProvider:
     provider = visitor.platform.provider
     assert provider is not None  # without one there are no such routes
     return provider

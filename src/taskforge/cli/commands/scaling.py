@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 
 from taskforge.cli.selection import setting
 from taskforge.cli.store import STORE, Store, opened
-from taskforge.cli.ui.scaling_picture import Curve, Place, write_picture
+from taskforge.cli.ui.scaling_picture import Curve, CurvePoint, write_picture
 from taskforge.cli.ui.screen import console, styled
 from taskforge.cli.ui.terminal import clock, emit, status, table
 from taskforge.domain.errors import Invalid
@@ -201,9 +201,9 @@ async def series(
     console().print(rows)
 
 
-def _place(point: ScalingPoint, began: datetime) -> Place:
+def _place(point: ScalingPoint, began: datetime) -> CurvePoint:
     seconds = (point.at - began).total_seconds()
-    return Place(seconds, point.desired, point.actual + point.draining, point.length)
+    return CurvePoint(seconds, point.desired, point.actual + point.draining, point.length)
 
 
 async def _edit(queues: Sequence[str], store: Store, fields: dict[str, Any], what: str) -> None:

@@ -8,7 +8,7 @@ from cyclopts import App, Parameter
 
 from taskforge.cli import moments
 from taskforge.cli.store import STORE, Store, opened
-from taskforge.cli.ui.scaling_picture import Curve, Place, write_picture
+from taskforge.cli.ui.scaling_picture import Curve, CurvePoint, write_picture
 from taskforge.cli.ui.screen import console
 from taskforge.cli.ui.terminal import emit, table
 from taskforge.domain.errors import Invalid
@@ -92,8 +92,8 @@ async def record(
     emit(traced(found, round(sum(slots) / len(slots)) if slots else 1))
 
 
-def _place(point: TracedPoint) -> Place:
-    return Place(point.at_seconds, point.desired, point.workers, point.length)
+def _place(point: TracedPoint) -> CurvePoint:
+    return CurvePoint(point.at_seconds, point.desired, point.workers, point.length)
 
 
 def _shape(path: Path, outcome: ScalingOutcome) -> dict[str, Any]:

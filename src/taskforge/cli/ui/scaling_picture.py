@@ -20,7 +20,7 @@ _INK, _SOFT, _GRID, _WORKERS, _WANTED, _JOBS = (
 )
 
 
-class Place(NamedTuple):
+class CurvePoint(NamedTuple):
     """What there was from this second on."""
 
     seconds: float
@@ -31,7 +31,7 @@ class Place(NamedTuple):
 
 class Curve(NamedTuple):
     name: str
-    places: Sequence[Place]
+    places: Sequence[CurvePoint]
 
 
 def write_picture(file: Path, curves: Sequence[Curve]) -> None:

@@ -72,7 +72,7 @@ class _Refusal(msgspec.Struct, frozen=True):
     error: str
 
 
-class Provider:
+class IdentityProvider:
     def __init__(
         self, settings: Settings, fetch: Fetch, key: bytes, clock: Callable[[], datetime]
     ) -> None:
