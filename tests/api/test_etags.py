@@ -142,5 +142,5 @@ async def test_what_has_no_etag_refuses_the_header(root: httpx.AsyncClient) -> N
     changes = [
         one for one in operations() if one.method in ("PATCH", "DELETE") and one.path in carry
     ]
-    assert len(carry) == 6
+    assert len(carry) == 8
     assert all("If-Match" in one.named("header") for one in changes)

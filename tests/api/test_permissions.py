@@ -35,6 +35,7 @@ PAGES = {
     "GET /api/v1/docs",
     "GET /api/v1/openapi.json",
     "GET /assets/icon.svg",
+    "GET /assets/reference.js",
     "GET /assets/style.css",
     "GET /dashboard/{name}",
     "GET /login",

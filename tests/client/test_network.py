@@ -96,11 +96,11 @@ async def test_a_certificate_must_be_trusted(
     place = await serve(context)
     transport = Transport(options_for(f"https://{place}", "tfk_x"))
     with pytest.raises(StoreUnsuitable, match="cannot be trusted"):
-        await transport.send(queues.queues())
+        await transport.send(queues.stats())
     await transport.close()
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
     transport = Transport(options_for(f"https://{place}", "tfk_x"))
-    assert await transport.send(queues.queues()) == []
+    assert await transport.send(queues.stats()) == []
     await transport.close()
 
 
@@ -109,15 +109,15 @@ async def test_the_environments_proxy_is_used(serve: Serve, heads: Heads, monkey
     monkeypatch.delenv("NO_PROXY", raising=False)
     monkeypatch.delenv("no_proxy", raising=False)
     transport = Transport(options_for("http://jobs.example.com", ""))
-    assert await transport.send(queues.queues()) == []
-    assert heads[0].startswith("GET http://jobs.example.com/api/v1/queues HTTP/1.1")
+    assert await transport.send(queues.stats()) == []
+    assert heads[0].startswith("GET http://jobs.example.com/api/v1/stats HTTP/1.1")
     await transport.close()
 
 
 async def test_connections_are_used_again(serve: Serve, heads: Heads) -> None:
     transport = Transport(options_for(f"http://{await serve()}", "tfk_x"))
     for _ in range(5):
-        await transport.send(queues.queues())
+        await transport.send(queues.stats())
     assert (len(heads), heads.connections) == (5, 1)
     assert "authorization: bearer tfk_x" in heads[0].lower()
     await transport.close()

@@ -223,7 +223,7 @@ def test_reports_of_a_worker_go_in_batches_that_the_server_takes() -> None:
 
 def test_what_never_left_is_sent_again_and_what_may_have_arrived_only_if_twice_is_once() -> None:
     away, lost = StoreUnavailable("away"), AnswerLost("lost")
-    reading, changing = queues.queues(), jobs.change(mint(), CancelJob())
+    reading, changing = queues.stats(), jobs.change(mint(), CancelJob())
     assert wait_before_repeat(reading, 1, lost, 0.5) is not None
     assert wait_before_repeat(changing, 1, away, 0.5) is not None
     assert wait_before_repeat(changing, 1, lost, 0.5) is None
@@ -234,7 +234,7 @@ def test_what_never_left_is_sent_again_and_what_may_have_arrived_only_if_twice_i
 
 
 def test_waits_grow_and_are_spread_and_heed_the_server() -> None:
-    reading = queues.queues()
+    reading = queues.stats()
     waits = [wait_before_repeat(reading, sent, StoreUnavailable("away"), 1.0) for sent in (1, 2, 3)]
     assert waits == [0.1, 0.2, 0.4]
     assert wait_before_repeat(reading, 1, StoreUnavailable("away"), 0.0) == 0.05
@@ -246,7 +246,7 @@ def test_waits_grow_and_are_spread_and_heed_the_server() -> None:
 
 def test_an_answer_that_is_not_ours_is_said_so() -> None:
     with pytest.raises(StoreUnsuitable, match="does not answer like a TaskForge server"):
-        requests.answer(queues.queues(), 200, {}, b"<html>hello</html>")
+        requests.answer(queues.stats(), 200, {}, b"<html>hello</html>")
 
 
 def test_log_lines_are_read_with_all_they_have() -> None:

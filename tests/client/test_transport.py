@@ -72,7 +72,7 @@ async def test_who_stays_away_is_reported_after_a_few_tries() -> None:
     wire = Wire(*[httpx2.ConnectError("refused")] * 10)
     transport = Transport(wire.options(), chance=lambda: 0.0)
     with pytest.raises(StoreUnavailable, match="cannot connect"):
-        await transport.send(queues.queues())
+        await transport.send(queues.stats())
     assert len(wire.seen) == 4
 
 
@@ -93,7 +93,7 @@ async def test_a_certificate_that_cannot_be_trusted_is_not_tried_again() -> None
     failure.__cause__ = cause
     wire = Wire(failure)
     with pytest.raises(StoreUnsuitable, match="self-signed certificate"):
-        await Transport(wire.options()).send(queues.queues())
+        await Transport(wire.options()).send(queues.stats())
     assert len(wire.seen) == 1
 
 

@@ -198,7 +198,7 @@ async def test_empty_lanes_cost_sqlite_no_step(
     await store.close()
 
 
-# --- A tenant far beyond its quota (S8), in counts; `bench.neighbour` has the times ---
+# --- A tenant far beyond its quota (S8), in counts ---
 
 TYPES, DEEP = 10_000, 5
 GREEDY = {

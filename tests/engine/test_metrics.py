@@ -16,12 +16,12 @@ from taskforge.domain.term import Deposed
 from taskforge.domain.worker import Sample
 from taskforge.operations.forecasts import forecast_queue
 from taskforge.operations.metrics import (
-    StoreMetrics,
     read_by_job_type,
     read_by_queue,
     read_by_worker,
     read_metrics,
 )
+from taskforge.operations.store_metrics import StoreMetrics
 from taskforge.storage.records.rollups import RollupRecords
 from tests.support.world import ERROR, World
 

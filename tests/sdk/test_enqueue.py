@@ -5,6 +5,7 @@ import asyncio
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -347,14 +348,19 @@ async def test_what_was_brought_about_is_not_asked_for_again(
 ) -> None:
     async with forge:
         engine = await forge.engine()
-        asked: list[int] = []
-        queues = engine.queues
-        monkeypatch.setattr(engine, "queues", lambda projects: asked.append(1) or queues(projects))  # type: ignore[func-returns-value]
+        asked: list[str] = []
+        find_queues = engine.directory.find_queues
+
+        async def find(projects: Sequence[int], name: str) -> Any:
+            asked.append(name)
+            return await find_queues(projects, name)
+
+        monkeypatch.setattr(engine.directory, "find_queues", find)
         await forge.enqueue_many([_function(forge).build()])
         assert asked == []
         forge.queue("one")
         await asyncio.gather(*(forge.engine() for _ in range(5)))
-        assert asked == [1]
+        assert asked == ["one"]
 
 
 async def test_many_processes_may_declare_the_same_queues_at_once(settings: dict[str, Any]) -> None:

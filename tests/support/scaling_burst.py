@@ -16,7 +16,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from taskforge.cli.ui.scaling_picture import Curve, Place, write_picture
+from taskforge.cli.ui.scaling_picture import Curve, CurvePoint, write_picture
 from taskforge.domain.queue_scaling import ScalingNews
 from taskforge.domain.scaling_trace import ScalingTrace, TracedJobs, simulate
 from tests.support.scaled_fleet import ScaledFleet
@@ -37,9 +37,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     start_seconds: float
     job_seconds: float
     orphans: int
-    places: list[Place]
+    places: list[CurvePoint]
     simulated: dict[str, Any]
-    simulated_places: list[Place]
+    simulated_places: list[CurvePoint]
 
 
 async def run_burst(
@@ -94,7 +94,7 @@ async def run_burst(
         ]
         start = sum(comes) / max(1, len(comes))
         places = [
-            Place(
+            CurvePoint(
                 max(0.0, (one.at - began).total_seconds()),
                 one.desired,
                 one.actual + one.draining,
@@ -137,7 +137,7 @@ async def run_burst(
             places=places,
             simulated=simulated,
             simulated_places=[
-                Place(one.at_seconds, one.desired, one.workers, one.length) for one in curve
+                CurvePoint(one.at_seconds, one.desired, one.workers, one.length) for one in curve
             ],
         )
 

@@ -118,6 +118,7 @@ async def test_a_node_names_the_services_of_a_store_and_of_a_server(tmp_path: Pa
         "staging, rescue and expiry",
         "folding",
         "pruning",
+        "retiring of lanes",
         "feed",
         "waiting claims",
         "sealing the audit log",

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import msgspec
 import pytest
 
-from taskforge.cli.ui.scaling_picture import Curve, Place, draw, write_picture
+from taskforge.cli.ui.scaling_picture import Curve, CurvePoint, draw, write_picture
 from taskforge.domain.errors import Invalid
 from taskforge.domain.metrics import Figures, Metrics, Point, figures_of
 from taskforge.domain.rollup import Cell, SpreadFigures
@@ -46,7 +46,12 @@ def test_a_trace_has_the_jobs_of_each_minute_and_how_long_they_ran() -> None:
 def test_a_picture_has_a_band_for_each_policy_and_is_written_where_it_can_be(
     tmp_path: Path,
 ) -> None:
-    places = [Place(0, 0, 0, 0), Place(5, 4, 0, 500), Place(10, 4, 4, 200), Place(60, 0, 0, 0)]
+    places = [
+        CurvePoint(0, 0, 0, 0),
+        CurvePoint(5, 4, 0, 500),
+        CurvePoint(10, 4, 4, 200),
+        CurvePoint(60, 0, 0, 0),
+    ]
     curves = [Curve("few <b>", places), Curve("many", places[:2]), Curve("none", [])]
     drawing = ET.fromstring(draw(curves))
     words = [each.text for each in drawing.iter() if each.tag.endswith("text")]
