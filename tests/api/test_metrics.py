@@ -127,6 +127,7 @@ async def test_a_question_that_makes_no_sense_is_answered_by_its_field(
         ({"last_seconds": "5"}, "last_seconds"),
         ({"step_seconds": "60", "last_seconds": "72000"}, "step_seconds"),
         ({"queue": "mail", "job_type": "send"}, "queue"),
+        ({"until": "0001-01-01T00:00:00Z"}, "until"),
     ):
         answer = await root.get("/api/v1/metrics", params=query)
         assert answer.status_code == 422
@@ -173,6 +174,11 @@ async def test_what_handlers_count_is_stored_queried_and_scraped(
     query = {"job_type": "send", "step_seconds": 60}
     [rows] = (await root.get("/api/v1/metrics/custom", params=query)).json()["items"]
     assert sum(point["figures"]["count"] for point in rows["series"]) == 6
+    for since, found in (("2026-01-01T00:00:00Z", 1), ("8999-01-01T00:00:00Z", 0)):
+        query = {"job_type": "send", "since": since, "until": "9000-12-31T23:59:59Z"}
+        answer = await root.get("/api/v1/metrics/custom", params=query)
+        assert answer.status_code == 200, answer.text
+        assert len(answer.json()["items"]) == found
     everything = (await root.get("/api/v1/metrics/custom")).json()["items"]
     many = [one["name"] for one in everything if one["job_type"] == "many"]
     assert many == [*names[:50], "others"]

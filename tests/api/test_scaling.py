@@ -95,6 +95,13 @@ async def test_what_is_wrong_is_named(
     assert (await root.get(PATH)).json() == made
 
 
+@pytest.mark.usefixtures("made")
+async def test_a_series_ends_in_a_year_that_stores_can_hold(root: httpx.AsyncClient) -> None:
+    refused = await root.get(f"{PATH}/series", params={"until": "0001-01-01T00:00:00Z"})
+    assert refused.status_code == 422, refused.text
+    assert "until" in refused.text
+
+
 async def test_a_fleet_that_there_is_once_serves_one_policy(
     root: httpx.AsyncClient, made: dict[str, Any]
 ) -> None:

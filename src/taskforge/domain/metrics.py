@@ -23,6 +23,8 @@ from taskforge.domain.rollup import (
 MOST_POINTS = 1_000
 DEFAULT_SECONDS = 3_600.0
 MOST_SECONDS = 400 * 86_400.0
+# What a store's column holds, with room for a step behind it: in the year 6051.
+MOST_MINUTE = 2**31 - 1_000_000
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,9 +102,9 @@ def cover(period: Period, now: datetime, *, is_pair: bool) -> Coverage:
     """What of a period can be told, as fine as it is kept."""
     rules.number("last_seconds", period.last_seconds, 60, MOST_SECONDS)
     until = period.until or now
+    rules.moment("until", until)
     since = period.since or until - timedelta(seconds=period.last_seconds)
-    for name, moment in (("since", since), ("until", until)):
-        rules.moment(name, moment)
+    rules.moment("since", since)
     if since >= until:
         raise Invalid("since", "is not before until", "name an earlier time")
     kept = first_kept(now, is_pair=is_pair)
@@ -110,6 +112,7 @@ def cover(period: Period, now: datetime, *, is_pair: bool) -> Coverage:
     # The minute that is under way belongs to a period that ends now.
     last = minute_at(now) + 1 if period.until is None else -(-int(until.timestamp()) // 60)
     first, last = max(first, kept[Grain.DAY]), max(last, kept[Grain.DAY] + 1)
+    first, last = min(first, MOST_MINUTE), min(last, MOST_MINUTE + 1)
     finest = Grain.MINUTE
     if first < kept[Grain.MINUTE]:
         finest = Grain.HOUR if first >= kept[Grain.HOUR] else Grain.DAY

@@ -225,9 +225,9 @@ async def read_series(
     """From `since` to `until`, else the last hour."""
     rules.integer("points", points, 1, MOST_POINTS)
     until = now if until is None else until
+    rules.moment("until", until)
     since = until - timedelta(hours=1) if since is None else since
-    for name, moment in (("since", since), ("until", until)):
-        rules.moment(name, moment)
+    rules.moment("since", since)
     if since >= until:
         raise Invalid("since", "is not before until", "name an earlier time")
     since = max(since, now - timedelta(days=POINT_DAYS + 1))
