@@ -73,6 +73,28 @@ async def test_a_group_is_read_retried_and_deleted(
     assert (await root.get(f"/api/v1/failures/{report}")).json()["example"] is None
 
 
+async def test_what_errors_say_is_for_those_who_may_see_payloads(
+    api: Api, root: httpx.AsyncClient, group: dict[str, Any]
+) -> None:
+    asked = {"name": "reader", "permissions": ["job:read"]}
+    key = (await root.post("/api/v1/keys", json=asked)).json()["secret"]
+    async with api.client(key) as reader:
+        for path in (
+            "/api/v1/failures",
+            f"/api/v1/failures/{group['id']}",
+            f"/api/v1/jobs/{group['job_id']}",
+            f"/api/v1/jobs/{group['job_id']}/executions",
+            f"/api/v1/jobs/{group['job_id']}/explain",
+        ):
+            answer = await reader.get(path)
+            assert answer.status_code == 200
+            assert "card" not in answer.text
+            assert "card" in (await root.get(path)).text
+        whole = (await reader.get(f"/api/v1/failures/{group['id']}")).json()
+        assert (whole["redacted"], whole["message"], whole["example"]) == (True, "", None)
+        assert (whole["error_type"], whole["count"]) == ("Refused", 3)
+
+
 @pytest.mark.parametrize(
     ("body", "pointer"),
     [

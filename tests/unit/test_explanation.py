@@ -10,7 +10,7 @@ import pytest
 from taskforge.domain.eligibility import Hindrance
 from taskforge.domain.explain import explain
 from taskforge.domain.explanation import MOST_AHEAD, PlaceInLine, Rate
-from taskforge.domain.job import JobStatus, StoredJob
+from taskforge.domain.job import JobStatus, StoredJob, error_info
 from taskforge.domain.queue import Queue, QueueSettings
 from taskforge.domain.worker import Worker, WorkerStatus
 
@@ -129,3 +129,15 @@ def test_who_would_take_it_is_listed_first_then_who_is_busy_then_the_others() ->
     ]
     found = explain(job(), queue(), online, PlaceInLine(), NOW)
     assert [one.name for one in found.workers] == ["c", "d", "b", "a"]
+
+
+def test_what_an_error_says_is_left_out_for_who_may_not_see_payloads() -> None:
+    error = error_info("Refused", "card 4111 (it said): it waits for one that\nlies", "")
+    failed = job(JobStatus.FAILED, completed_at=NOW, error=error)
+    [told] = explain(failed, queue(), [], PlaceInLine(), NOW).without_errors().reasons
+    assert told.text == "it has ended: failed 0 ms ago"
+    placed = PlaceInLine(misfit_at=NOW, misfit="card (4111): it waits for one that )\n")
+    unfit = explain(job(), queue(), [(WORKER, Hindrance.MISFIT)], placed, NOW)
+    assert "4111" in unfit.reasons[0].text
+    text = unfit.without_errors().reasons[0].text
+    assert text.startswith("its arguments fit no worker that is there: it waits for one that they")

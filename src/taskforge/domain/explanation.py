@@ -1,6 +1,7 @@
 """Why a job is not running, as it is told to whoever asks. `explain` makes it; what may stand in
 a job's way is in `reasons`."""
 
+import re
 from collections.abc import Collection
 from datetime import datetime
 from typing import Self
@@ -16,6 +17,11 @@ from taskforge.domain.limiter import Bucket, BucketState, foresee
 from taskforge.domain.worker import Worker, WorkerStatus
 
 MOST_AHEAD = 10_000
+# Where reasons tell what an error says, which may hold what was in a payload.
+_TOLD_BY_ERRORS = {
+    "ended": re.compile(r" \(.*\)$", re.DOTALL),
+    "misfit": re.compile(r" \(.*\)(?=: it waits for one that )", re.DOTALL),
+}
 
 
 class Rate(msgspec.Struct, frozen=True):
@@ -92,6 +98,16 @@ class Explanation(msgspec.Struct, frozen=True):
     workers_online: int = 0
     ahead: int | None = None
     expected_start: datetime | None = None
+
+    def without_errors(self) -> Self:
+        """As it is told to who may not see what is in payloads."""
+        reasons = tuple(
+            msgspec.structs.replace(one, text=_TOLD_BY_ERRORS[one.code].sub("", one.text))
+            if one.code in _TOLD_BY_ERRORS
+            else one
+            for one in self.reasons
+        )
+        return msgspec.structs.replace(self, reasons=reasons)
 
 
 Judged = tuple[Worker, Hindrance | None]

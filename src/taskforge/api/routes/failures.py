@@ -60,7 +60,9 @@ async def list_failure_groups(
     failures = StoreFailures(caller.platform.engine)
     page = await failures.groups(await caller.projects(project), query)
     names = await caller.project_names()
-    return FailureGroupList([failure_group_view(one, names) for one in page.groups], page.cursor)
+    open_error = caller.may(Permission.JOB_PAYLOAD)
+    views = [failure_group_view(one, names, open_error=open_error) for one in page.groups]
+    return FailureGroupList(views, page.cursor)
 
 
 @get(
@@ -76,7 +78,8 @@ async def get_failure_group(
     jobs themselves: `GET /jobs?failure_group=`."""
     group = await caller.failure_group(group_id)
     details = await StoreFailures(caller.platform.engine).details([group.project], group_id)
-    return failure_details_view(details, await caller.project_names(group.project))
+    names = await caller.project_names(group.project)
+    return failure_details_view(details, names, open_error=caller.may(Permission.JOB_PAYLOAD))
 
 
 @post(

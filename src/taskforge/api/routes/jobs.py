@@ -214,9 +214,12 @@ async def get_job(caller: NamedDependency[Caller], job_id: FromPath[UUID]) -> Jo
     responses=responses(404, 410),
 )
 async def explain_job(caller: NamedDependency[Caller], job_id: FromPath[UUID]) -> Explanation:
-    """Why a job is not running. What each worker says to it is for those who may see workers."""
+    """Why a job is not running. What each worker says to it is for those who may see workers, and
+    what errors say for those who may see payloads."""
     job = await caller.job(job_id, BRIEF)
     found = await explaining.explain_job(caller.platform.engine, [job.project], job_id)
+    if not caller.may(Permission.JOB_PAYLOAD):
+        found = found.without_errors()
     return (
         found if caller.may(Permission.WORKER_READ) else msgspec.structs.replace(found, workers=())
     )

@@ -11,7 +11,8 @@ from taskforge.domain.failure_group import FailureDetails, FailureGroup, Trend
 
 
 class FailureGroupView(msgspec.Struct, frozen=True, kw_only=True):
-    """Attempts are counted: a job that fails three times counts thrice."""
+    """Attempts are counted: a job that fails three times counts thrice. Without the permission
+    job:payload messages are empty and the example is null; `redacted` tells that apart."""
 
     id: UUID
     project: str
@@ -33,6 +34,7 @@ class FailureGroupView(msgspec.Struct, frozen=True, kw_only=True):
     is_rest: bool
     """Whatever failed in further ways on a day that already had 500 new groups of the project; its
     jobs are not known"""
+    redacted: bool
 
 
 class JobsNow(msgspec.Struct, frozen=True):
@@ -79,20 +81,29 @@ class DeleteGroupBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True, k
     """Go on behind what a call with `limit` has deleted"""
 
 
-def failure_group_view(group: FailureGroup, names: Mapping[int, str]) -> FailureGroupView:
-    return FailureGroupView(**_fields(group, names))
+def failure_group_view(
+    group: FailureGroup, names: Mapping[int, str], *, open_error: bool
+) -> FailureGroupView:
+    return FailureGroupView(**_fields(group, names, open_error))
 
 
-def failure_details_view(details: FailureDetails, names: Mapping[int, str]) -> FailureDetailsView:
-    example = details.example
+def failure_details_view(
+    details: FailureDetails, names: Mapping[int, str], *, open_error: bool
+) -> FailureDetailsView:
+    example = details.example if open_error else None
     return FailureDetailsView(
-        **_fields(details.group, names),
+        **_fields(details.group, names, open_error),
         failed=JobsNow(details.failed.count, details.failed.more),
         dead_letters=JobsNow(details.dead_letters.count, details.dead_letters.more),
         example=None if example is None else FailureExampleView(*msgspec.structs.astuple(example)),
     )
 
 
-def _fields(group: FailureGroup, names: Mapping[int, str]) -> dict[str, Any]:
-    own = (name for name in FailureGroupView.__struct_fields__ if name != "project")
-    return {"project": names.get(group.project, "")} | {name: getattr(group, name) for name in own}
+def _fields(group: FailureGroup, names: Mapping[int, str], open_error: bool) -> dict[str, Any]:
+    other = {
+        "project": names.get(group.project, ""),
+        "message": group.message if open_error else "",
+        "redacted": not open_error,
+    }
+    own = (name for name in FailureGroupView.__struct_fields__ if name not in other)
+    return other | {name: getattr(group, name) for name in own}
