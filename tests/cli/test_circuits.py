@@ -12,6 +12,10 @@ def test_circuits_from_the_shell(shell: Shell) -> None:
     assert "open by hand" in shell.run("circuits", "list", "--mode", "open").stdout
     assert "closed" in shell.run("circuits", "close", "--queue", "mail", "--type", "send").stdout
     assert shell.json("circuits", "configure", "stripe", "--set", "probes=2")["circuit"]
+    told = " ".join(
+        shell.run("circuits", "configure", "stripe", "--set", "probes=9").stdout.split()
+    )
+    assert "stripe has failure_share=0.5, least_calls=10, window_seconds=60" in told
     assert [one["dependency"] for one in shell.json("circuits", "list")["circuits"]] == [
         None,
         "stripe",

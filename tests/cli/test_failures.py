@@ -34,6 +34,10 @@ def test_groups_of_failures_from_the_shell(tmp_path: Path) -> None:
     shown = shell.run("failures", "show", letters).stdout
     assert "order <number> [b]" in shown
     assert "3 jobs" in shown
+    assert "failed 3 times from" in shown
+    alone = shell.run("failures", "show", reports).stdout
+    assert "failed 1 time from" in alone
+    assert "failed 1 job\n" in alone
     whole = shell.json("failures", "show", letters)["failure"]
     assert (whole["failed"]["count"], whole["example"]["traceback"]) == (3, "at 1")
     assert "3 would be changed" in shell.run("failures", "retry", letters, "--dry-run").stdout
@@ -42,4 +46,7 @@ def test_groups_of_failures_from_the_shell(tmp_path: Path) -> None:
     assert shell.json("failures", "show", reports)["failure"]["example"] is None
     wrong = shell.run("failures", "show", "letters", status=2)
     assert "taskforge failures list" in wrong.stderr
-    assert "nothing has failed" in shell.run("failures", "list", "--type", "none").stdout
+    none = shell.run("failures", "list", "--type", "none").stdout
+    assert "no failures that fit; `taskforge failures list` tells of all" in none
+    gone = shell.run("failures", "show", "01a1e2be-4d1d-7679-94eb-56fdf5000000", status=2)
+    assert "see `taskforge failures list`" in gone.stderr

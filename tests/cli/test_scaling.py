@@ -17,6 +17,8 @@ def test_scaling_policies_from_the_shell(shell: Shell) -> None:
     assert "min_workers" in shell.run("scaling", "show", "mail").stdout
     assert "nothing was scaled yet" in shell.run("scaling", "history").stdout
     assert shell.json("scaling", "series", "mail") == {"series": []}
+    told = shell.run("scaling", "series", "mail", "--picture", "mail.svg").stdout
+    assert "nothing is known of the last hour; nothing was drawn" in told
     nothing = shell.run("simulate", "record", "mail", status=2)
     assert "no job came in and ended" in nothing.stderr
     wrong = shell.run("scaling", "put", "mail", "--max", "1", "--set", "min_workers=2", status=2)

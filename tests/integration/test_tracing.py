@@ -286,7 +286,7 @@ def test_without_the_extra_nothing_is_imported_and_the_setting_says_what_to_inst
     nothing, problem = done.stdout.splitlines()
     assert nothing == "[]"
     assert problem.startswith("tracing: is on, and OpenTelemetry is not installed")
-    assert "taskforge[otel]" in problem
+    assert "taskforge-platform[otel]" in problem
 
 
 SANDBOXED = """

@@ -31,6 +31,15 @@ _LISTS = {
     "queue": "taskforge queues list",
     "worker": "taskforge workers list",
     "job": "taskforge jobs list",
+    "schedule": "taskforge schedules list",
+    "assignment": "taskforge assignments list",
+    "webhook": "taskforge webhooks list",
+    "delivery": "taskforge webhooks deliveries NAME",
+    "alert rule": "taskforge alerts list",
+    "dependency": "taskforge circuits list",
+    "failure group": "taskforge failures list",
+    "scaling policy of queue": "taskforge scaling list",
+    "key": "taskforge keys list",
 }
 
 
@@ -93,6 +102,14 @@ def _first_words(error: Exception) -> str:
     return str(error)
 
 
+def _lists_of(message: str) -> str:
+    """What shows the thing that a message begins with."""
+    for kind, command in _LISTS.items():
+        if kind != "job" and message.startswith(f"{kind} "):
+            return f"`{command}`"
+    return "`taskforge jobs show`, `taskforge queues list`"
+
+
 def next_step_of(error: Exception) -> str:
     """One table from what went wrong to what to do about it."""
     from taskforge.domain.access import Forbidden, Unauthenticated  # noqa: PLC0415 - 25 ms that --help need not wait
@@ -140,10 +157,7 @@ def next_step_of(error: Exception) -> str:
         case Invalid():
             return error.expected
         case Conflict():
-            return (
-                "look at how it stands now (`taskforge jobs show`, `taskforge queues list`) "
-                "and try again"
-            )
+            return f"look at how it stands now ({_lists_of(str(error))}) and try again"
         case CycloptsError():
             command = " ".join(word for word in (error.command_chain or ()) if word)
             return f"see `taskforge {command + ' ' if command else ''}--help`"

@@ -51,7 +51,7 @@ def integer(field: str, value: Any, least: int, most: int) -> int:
 
 
 def number(field: str, value: Any, least: float, most: float) -> float:
-    expected = f"use a number from {least:,g} to {most:,g}"
+    expected = f"use a number from {least:,.12g} to {most:,.12g}"
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Invalid(field, f"is {_kind(value)}, not a number", expected)
     if not math.isfinite(value) or not least <= value <= most:

@@ -11,6 +11,7 @@ import msgspec
 from taskforge.domain import rules
 from taskforge.domain.errors import Invalid
 from taskforge.domain.scaling_windows import MOST_WORKERS, ScalingWindow, read_windows, window_at
+from taskforge.domain.words import counted
 
 MOST_JOBS = 1_000_000_000
 MOST_SECONDS = 7 * 86_400.0
@@ -142,27 +143,36 @@ def evaluate(policy: ScalingPolicy, seen: ScalingSight, now: datetime) -> Scalin
         )
 
     if expected < policy.min_workers:
-        reason = f"{expected:,} workers are fewer than min_workers, {policy.min_workers:,}"
+        reason = (
+            f"{counted(expected, 'worker is', 'workers are')} fewer than min_workers, "
+            f"{policy.min_workers:,}"
+        )
         return advise(ScalingAction.UP, max(desired, policy.min_workers) - expected, reason)
     if seen.workers > policy.max_workers:
-        reason = f"{seen.workers:,} workers are more than max_workers, {policy.max_workers:,}"
+        reason = (
+            f"{counted(seen.workers, 'worker is', 'workers are')} more than max_workers, "
+            f"{policy.max_workers:,}"
+        )
         return advise(ScalingAction.DOWN, seen.workers - policy.max_workers, reason)
     if expected == 0 and seen.length and policy.max_workers:
-        reason = f"{seen.length:,} jobs wait and no worker is there"
+        reason = f"{counted(seen.length, 'job waits', 'jobs wait')} and no worker is there"
         return advise(ScalingAction.UP, desired, reason)
     if seen.length > policy.scale_up_threshold and desired > expected:
         wait = _rest(policy.scale_up_cooldown_seconds, now, seen.last_up)
         if wait > 0:
-            reason = f"{desired:,} workers are wanted; the cooldown ends in {wait:.0f} s"
+            wanted = counted(desired, "worker is", "workers are")
+            reason = f"{wanted} wanted; the cooldown ends in {wait:.0f} s"
             return advise(ScalingAction.HOLD, 0, reason)
-        reason = (
-            f"{seen.length:,} jobs are more than {policy.scale_up_threshold:,}, and {desired:,} "
-            f"workers are wanted for them"
-        )
+        many = f"{counted(seen.length, 'job is', 'jobs are')} more than"
+        wanted = f"{counted(desired, 'worker is', 'workers are')} wanted"
+        reason = f"{many} {policy.scale_up_threshold:,}, and {wanted}"
         return advise(ScalingAction.UP, desired - expected, reason)
     if seen.length < policy.scale_down_threshold and desired < seen.workers:
         return _reduce(policy, seen, now, desired, coming, advise)
-    return advise(ScalingAction.HOLD, 0, f"{expected:,} workers fit {seen.length:,} jobs")
+    reason = (
+        f"{counted(expected, 'worker fits', 'workers fit')} {counted(seen.length, 'job', 'jobs')}"
+    )
+    return advise(ScalingAction.HOLD, 0, reason)
 
 
 def _reduce(
@@ -175,14 +185,16 @@ def _reduce(
 ) -> ScalingAdvice:
     """Not while workers are on their way, nor soon after a step in either direction."""
     if coming:
-        return advise(ScalingAction.HOLD, 0, f"{coming:,} workers are on their way")
+        reason = counted(coming, "worker is on its way", "workers are on their way")
+        return advise(ScalingAction.HOLD, 0, reason)
     wait = _rest(policy.scale_down_cooldown_seconds, now, seen.last_up, seen.last_down)
     if wait > 0:
-        reason = f"{desired:,} workers would do; the cooldown ends in {wait:.0f} s"
+        would = counted(desired, "worker", "workers")
+        reason = f"{would} would do; the cooldown ends in {wait:.0f} s"
         return advise(ScalingAction.HOLD, 0, reason)
     reason = (
-        f"{seen.length:,} jobs are fewer than {policy.scale_down_threshold:,}, and {desired:,} "
-        f"workers would do"
+        f"{counted(seen.length, 'job is', 'jobs are')} fewer than {policy.scale_down_threshold:,}, "
+        f"and {counted(desired, 'worker', 'workers')} would do"
     )
     return advise(ScalingAction.DOWN, seen.workers - desired, reason)
 

@@ -6,6 +6,7 @@ from taskforge.domain import rules
 from taskforge.domain.audit import Note
 from taskforge.domain.errors import Conflict, Invalid
 from taskforge.domain.query import WorkerTotals
+from taskforge.domain.words import counted
 from taskforge.domain.worker import WORKER_TYPES, Worker, WorkerChange
 from taskforge.operations import directory
 from taskforge.ports.engine import AnyEngine, Engine
@@ -70,7 +71,8 @@ async def change_worker(
 async def end_worker(engine: Engine, worker: Worker, note: Note, expected_mark: str | None) -> None:
     """Refused while it runs jobs."""
     if worker.active_jobs:
-        raise Conflict(f"worker {worker.name!r} runs {worker.active_jobs} jobs; drain it first")
+        jobs = counted(worker.active_jobs, "job", "jobs")
+        raise Conflict(f"worker {worker.name!r} runs {jobs}; drain it first")
     await engine.deregister(worker.incarnation, note=note, expected_mark=expected_mark)
 
 

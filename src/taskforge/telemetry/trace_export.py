@@ -28,7 +28,9 @@ def export_traces(service: str) -> None:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ModuleNotFoundError:
         raise Invalid(
-            "tracing", "is on, and OpenTelemetry is not installed", "install taskforge[otel]"
+            "tracing",
+            "is on, and OpenTelemetry is not installed",
+            "install taskforge-platform[otel]",
         ) from None
     is_named = "OTEL_SERVICE_NAME" in os.environ or f"{SERVICE}=" in os.environ.get(
         "OTEL_RESOURCE_ATTRIBUTES", ""

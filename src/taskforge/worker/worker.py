@@ -259,7 +259,7 @@ class LiveWorker:
         if word.drain != self._draining and not self._stop.is_set():
             logger.info(
                 "%s",
-                "drained by an operator: no new jobs are taken"
+                "drained: no new jobs are taken"
                 if word.drain
                 else "no longer drained: takes jobs again",
             )

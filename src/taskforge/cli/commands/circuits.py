@@ -105,7 +105,13 @@ async def configure(
         made = await operations.set_dependency(
             circuits_of(engine), engine.home, dependency, thresholds
         )
-    _say(made, store)
+    if store.json or made.circuit_breaker is None:
+        _say(made, store)
+        return
+    told = ", ".join(
+        f"{name}={value:,g}" for name, value in msgspec.structs.asdict(made.circuit_breaker).items()
+    )
+    console().print(styled("[bold]{name}[/] has {told}", name=dependency, told=told))
 
 
 @app.command

@@ -16,6 +16,7 @@ from taskforge.domain.changes import DeleteJob, RetryJob
 from taskforge.domain.errors import Invalid
 from taskforge.domain.failure_group import FailureDetails, FailureGroup, GroupQuery, GroupSort
 from taskforge.domain.job_page import Counted
+from taskforge.domain.words import counted
 from taskforge.wiring import failures_of
 
 app = App(name="failures", help="See what fails alike, run its jobs again, or delete them.")
@@ -52,7 +53,11 @@ async def list_(
         emit({"failures": [_shape(one) for one in page.groups]})
         return
     if not page.groups:
-        console().print("nothing has failed", style="green")
+        if type_ is None and since is None:
+            console().print("nothing has failed", style="green")
+        else:
+            told = "no failures that fit; `taskforge failures list` tells of all"
+            console().print(told, style="yellow")
         return
     rows = table(
         *("count", "last", "trend", "job type", "error", "message", "id"),
@@ -85,17 +90,18 @@ async def show(group: Group, /, *, store: Store = STORE) -> None:
     out.print(styled("[bold]{what}[/]", what=named))
     out.print(
         styled(
-            "failed {n} times from {first} to {last}, {trend}",
-            n=f"{one.count:,}",
+            "failed {n} from {first} to {last}, {trend}",
+            n=counted(one.count, "time", "times"),
             first=clock(one.first_seen),
             last=clock(one.last_seen),
             trend=str(one.trend),
         )
     )
     out.print(styled("queues  {queues}", queues=", ".join(one.queues)))
-    out.print(status("failed"), styled("{n} jobs", n=_many(found.failed)))
+    out.print(status("failed"), styled("{n}", n=_many(found.failed, "job", "jobs")))
     if found.dead_letters.count:
-        out.print(styled("{n} dead letters wait", n=_many(found.dead_letters)))
+        waiting = _many(found.dead_letters, "dead letter waits", "dead letters wait")
+        out.print(styled("{n}", n=waiting))
     if found.example is not None:
         shown = found.example
         out.print(styled("job     {job}", job=str(shown.job_id)))
@@ -147,7 +153,8 @@ async def _change(
             else:
                 out.print(styled("{n} would be changed; nothing was", n=many))
             return 0
-        if would.changed and not confirm(f"{verb} {many} jobs?", yes=yes):
+        jobs = "job" if many == "1" else "jobs"
+        if would.changed and not confirm(f"{verb} {many} {jobs}?", yes=yes):
             out.print("nothing was changed", style="yellow")
             return FAILED
         came = await failures.change(projects, identifier, change)
@@ -168,8 +175,10 @@ def _id(text: str) -> UUID:
         ) from None
 
 
-def _many(counted: Counted) -> str:
-    return f"{counted.count:,}{' or more' if counted.more else ''}"
+def _many(found: Counted, one: str, many: str) -> str:
+    if found.more:
+        return f"{found.count:,} or more {many}"
+    return counted(found.count, one, many)
 
 
 def _shape(group: FailureGroup) -> dict[str, Any]:

@@ -44,7 +44,7 @@ _STEPS = {
     "not_assigned": "assign one that is online: taskforge assignments add {queue} WORKER",
     "skipped": "start a worker whose handler takes it",
     "concurrency": "wait, or raise the queue's max_concurrent_jobs",
-    "circuit_open": "mend what fails; what is closed by hand: taskforge circuits close",
+    "circuit_open": "mend what fails; if it was opened by hand, close it: taskforge circuits close",
     "rate_limit": "wait, or raise the queue's rate_limit",
     "unplaced": "nothing, while somebody leads: taskforge cluster",
     "misplaced": "nothing, while somebody leads: taskforge cluster",

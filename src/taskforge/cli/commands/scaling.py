@@ -194,6 +194,10 @@ async def series(
     if store.json:
         emit({"series": [msgspec.structs.asdict(one) for one in found]})
         return
+    if not found:
+        told = "nothing is known of the last hour" + ("; nothing was drawn" if picture else "")
+        console().print(told, style="yellow")
+        return
     names = [name for name in ScalingPoint.__struct_fields__ if name != "at"]
     rows = table("at", *(name.replace("_", " ") for name in names))
     for one in found:

@@ -99,8 +99,10 @@ async def edit(
     name: Name,
     /,
     *,
-    rename: str | None = None,
-    url: str | None = None,
+    rename: Annotated[str | None, Parameter(help="Its name from now on.")] = None,
+    address: Annotated[
+        str | None, Parameter(help="Where to send from now on: an https address.")
+    ] = None,
     kind: Kinds = (),
     queue: Queues = (),
     description: str | None = None,
@@ -110,7 +112,7 @@ async def edit(
     """Change a webhook; what is not named stays."""
     given: dict[str, Any] = {
         "name": rename,
-        "url": url,
+        "url": address,
         "kinds": kind or None,
         "queues": queue or None,
         "description": description,
@@ -187,7 +189,8 @@ async def deliveries(
         emit({"deliveries": [_delivery(one) for one in found]})
         return
     if not found:
-        console().print("nothing was sent yet", style="bright_black")
+        told = "nothing was sent yet" if status_ is None else f"no delivery is {status_}"
+        console().print(told, style="bright_black")
         return
     rows = table("made", "kind", "status", "tries", "last answer", "id", flexible=("last answer",))
     for one in found:

@@ -15,6 +15,7 @@ from taskforge.cli.session import connected, run
 from taskforge.cli.store import STORE, Store, masked
 from taskforge.cli.ui.terminal import emit
 from taskforge.domain import rules
+from taskforge.domain.words import counted
 from taskforge.sdk.app import TaskForge
 from taskforge.telemetry.trace_export import export_traces
 from taskforge.worker.metrics_server import HOST, MetricsServer
@@ -146,7 +147,7 @@ async def _work(
             beside.append(session.supervisor_news(supervision))
         await session.run(*beside)
         done = session.worker.executor.done
-        logger.info("stopped in %.1f s after %s jobs", session.stop_took, f"{done:,}")
+        logger.info("stopped in %.1f s after %s", session.stop_took, counted(done, "job", "jobs"))
     if store.json:
         seconds = round(time.monotonic() - session.started, 3)
         emit(
