@@ -4,6 +4,7 @@ later, and holds up nothing else of its queue."""
 
 import contextlib
 from datetime import datetime, timedelta
+from uuid import UUID
 
 import msgspec
 
@@ -27,6 +28,7 @@ class Drainer:
         self._engine = engine
         self._term = term
         self._is_refused = False
+        self._unassigned: set[UUID] = set()
 
     async def begin(self, seen: SeenQueue, one: Drained) -> datetime:
         """By then the store knows that it takes no more jobs."""
@@ -94,7 +96,8 @@ class Drainer:
 
     async def _unassign(self, seen: SeenQueue, one: Drained) -> None:
         """Not the last one: the queue would be everybody's then."""
-        if one.worker in seen.servants and len(seen.servants) > 1:
+        if one.worker in seen.servants and len(seen.servants - self._unassigned) > 1:
+            self._unassigned.add(one.worker)
             with contextlib.suppress(NotFound, Conflict):
                 change = Unassign(seen.queue.id, one.worker)
                 await self._engine.change_assignment(seen.queue.project, change)

@@ -68,10 +68,12 @@ class Scaler:
         fleet: Fleet | None = None
         if any(not wish.is_acknowledged for wish in state.asked):
             seen, state = await self._repeat_wishes(seen, provider)
-        if fill_wishes(state.asked, seen.own):
+        if fill_wishes(state.asked, seen.started):
             fleet = await provider.current()
         state, entries = self._settle(seen, state, fleet, now)
-        figures = msgspec.structs.replace(seen.figures, asked=still_asked(state.asked, seen.own))
+        figures = msgspec.structs.replace(
+            seen.figures, asked=still_asked(state.asked, seen.started)
+        )
         seen = msgspec.structs.replace(seen, figures=figures)
         if await self._assign(seen):
             return await self._save(seen, state, entries, now, last)
@@ -110,19 +112,19 @@ class Scaler:
         """Wishes that are fulfilled are forgotten, those that are late are told of once, and those
         that the provider does not know of are given up: its machine is gone."""
         asked = list(state.asked)
-        if not fill_wishes(asked, seen.own):
+        if not fill_wishes(asked, seen.started):
             return msgspec.structs.replace(state, asked=()), ()
         if fleet is not None:
-            alive = sum(one.status is not WorkerStatus.OFFLINE for one in seen.own)
+            alive = sum(one.status is not WorkerStatus.OFFLINE for one in seen.started)
             room = max(0, fleet.wanted - alive)
-            open_ones = {one.at: one.count for one in fill_wishes(asked, seen.own)}
+            open_ones = {one.at: one.count for one in fill_wishes(asked, seen.started)}
             for place, wish in reversed(list(enumerate(asked))):
                 lost = max(0, open_ones.get(wish.at, 0) - room)
                 room = max(0, room - open_ones.get(wish.at, 0))
                 asked[place] = msgspec.structs.replace(wish, given_up=wish.given_up + lost)
         entries: list[ScalingEntry] = []
         late = now - timedelta(seconds=seen.scaling.policy.missing_after_seconds)
-        counts = {one.at: one.count for one in fill_wishes(asked, seen.own)}
+        counts = {one.at: one.count for one in fill_wishes(asked, seen.started)}
         for place, wish in enumerate(asked):
             count = counts.get(wish.at, 0)
             if count and wish.at <= late and not wish.is_told_missing:

@@ -35,8 +35,9 @@ class SeenQueue(msgspec.Struct, frozen=True, kw_only=True):
     stats: QueueStats
     serving: tuple[Worker, ...]  # online and accepting, that may take its jobs
     own: tuple[Worker, ...]  # whatever their status
+    started: tuple[Worker, ...]  # by the provider, and thus what fills its wishes
     servants: frozenset[UUID]  # who is actively assigned to it
-    unassigned: tuple[Worker, ...]  # own ones that are online, and would take its jobs if they were
+    unassigned: tuple[Worker, ...]  # started, online, and would take its jobs if they were assigned
     figures: ScalingSight
     slots: int  # of one worker
 
@@ -136,17 +137,28 @@ class ProjectSight:
             return None
         servants = self._servants.get(queue.id, set())
         able = [*self._of_all, *self._of_queue.get(queue.name, ())]
-        serving = [one for one in able if self._may_serve(one, queue, servants)]
-        own = [*self._by_mark.get(queue.name, ())]
-        own += [one for one in self._by_mark.get(str(scaling.id), ()) if one not in own]
+        # those that a leader chose to drain, and of whom this sight cannot tell that they were told
+        leaving = {
+            one.worker
+            for one in scaling.state.draining
+            if one.told_at is None or self.now <= one.told_at
+        }
+        serving = [
+            one for one in able if one.id not in leaving and self._may_serve(one, queue, servants)
+        ]
+        marked = (*self._by_mark.get(queue.name, ()), *self._by_mark.get(str(scaling.id), ()))
+        started = list({one.id: one for one in marked}.values())
         unassigned = [
             one
-            for one in own
+            for one in started
             if servants and one.accepts_jobs and one.id not in servants
             if self._may_serve(one, queue, {one.id})
         ]
-        if scaling.policy.may_stop_any_worker:
-            own += [one for one in serving if one not in own]
+        own = [*started, *serving] if scaling.policy.may_stop_any_worker else [*started]
+        if draining := {one.worker for one in scaling.state.draining}:
+            # until they are gone, although they serve nothing any more
+            own += [one for one in self._workers if one.id in draining]
+        own = list({one.id: one for one in own}.values())
         slots = sum(one.max_concurrent_jobs for one in serving)
         each = round(slots / len(serving)) if serving else scaling.state.slots
         seconds, arrived = None, 0.0
@@ -161,7 +173,7 @@ class ProjectSight:
             workers=len(serving),
             busy_slots=sum(one.active_jobs for one in serving),
             slots=slots,
-            asked=still_asked(scaling.state.asked, own),
+            asked=still_asked(scaling.state.asked, started),
             jobs_per_second=None if seconds is None or not each else each / seconds,
             arrivals_per_second=round(arrived if recent is None else recent, 3),
             last_up=scaling.state.last_up,
@@ -173,6 +185,7 @@ class ProjectSight:
             stats=stats,
             serving=tuple(serving),
             own=tuple(own),
+            started=tuple(started),
             servants=frozenset(servants),
             unassigned=tuple(unassigned),
             figures=figures,
@@ -251,13 +264,13 @@ class Sights:
         return sights
 
 
-def still_asked(asked: Sequence[AskedFor], own: Sequence[Worker]) -> tuple[AskedWorkers, ...]:
+def still_asked(asked: Sequence[AskedFor], started: Sequence[Worker]) -> tuple[AskedWorkers, ...]:
     """Those that have not come: whoever registered since fills the oldest wish first."""
-    return asked_workers(fill_wishes(asked, own))
+    return asked_workers(fill_wishes(asked, started))
 
 
-def fill_wishes(asked: Sequence[AskedFor], own: Sequence[Worker]) -> tuple[AskedFor, ...]:
-    come = sorted(one.registered_at for one in own)
+def fill_wishes(asked: Sequence[AskedFor], started: Sequence[Worker]) -> tuple[AskedFor, ...]:
+    come = sorted(one.registered_at for one in started)
     left: list[AskedFor] = []
     for wish in sorted(asked, key=lambda one: one.at):
         fitting = [at for at in come if at >= wish.at][: wish.count]
