@@ -510,7 +510,6 @@ def run(machine: type[EnginesAgree], examples: int, steps: int) -> Counter[str]:
             stateful_step_count=steps,
             deadline=None,
             database=None,
-            derandomize=False,  # which it is by default where CI is set: the same worlds every time
             print_blob=True,
             report_multiple_bugs=False,
             phases=[

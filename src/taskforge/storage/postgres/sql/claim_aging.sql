@@ -75,11 +75,11 @@ select null, l.number, null, null, null, null, null, null, null, null,
     coalesce(min(c.turn) filter (where c.turn > coalesce(m.turn, 0)), case when count(c.turn) >= l.most then max(c.turn) end,
         case when l.key is null then (
                 select r.turn from taskforge.ready r
-                where r.project = $19 and r.lane = l.number and r.key is null and r.turn > coalesce(m.turn, 0)
+                where r.project = $19 and r.lane = l.number and r.key is null and (r.turn > coalesce(m.turn, 0) or r.skipped is not null)
                 order by r.turn limit 1)
             else (
                 select r.turn from taskforge.ready r
-                where r.project = $19 and r.lane = l.number and r.key = l.key and r.key is not null and r.turn > coalesce(m.turn, 0)
+                where r.project = $19 and r.lane = l.number and r.key = l.key and r.key is not null and (r.turn > coalesce(m.turn, 0) or r.skipped is not null)
                 order by r.turn limit 1) end),
     null, null, null, l.key
 from lane_as_of l
