@@ -11,7 +11,7 @@ import pytest
 from taskforge.control.dispatcher import Dispatcher
 from taskforge.domain.explanation import Explanation, Reason
 from taskforge.domain.ids import job_of
-from taskforge.domain.outcome import ToHandBack, ToSucceeded
+from taskforge.domain.outcome import ToHandBack, ToSkipped, ToSucceeded
 from taskforge.domain.tenancy import FIRST_PROJECT
 from taskforge.domain.worker import Registered
 from taskforge.ports.engine import Engine
@@ -42,6 +42,21 @@ async def busy(world: World, slots: int = 2) -> Registered:
 
 
 # --- age_boost ---
+
+
+async def test_what_one_worker_skipped_is_there_for_others_when_it_has_taken_the_rest(
+    world: World,
+) -> None:
+    """A lane was forgotten when its end was seen behind what that worker may not take."""
+    await world.queue("q", priority=5, age_boost=10)
+    picky, other = await world.online_worker(), await world.online_worker()
+    skipped = await world.enqueue("q")
+    await world.finish((await world.claim_one(picky)).fence, ToSkipped("not mine"))
+    world.clock.advance(TICK)
+    newer = await world.enqueue("q")
+    assert await world.claim_jobs(picky) == [newer]
+    await world.enqueue("default")
+    assert await world.claim_jobs(other, 1) == [skipped]
 
 
 async def test_a_job_goes_as_the_next_priority_after_each_so_many_seconds(world: World) -> None:
