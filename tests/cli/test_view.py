@@ -159,6 +159,19 @@ def test_the_view_keeps_failures_and_tells_dead_letters_and_the_oldest_age() -> 
     assert "2 m" in row
 
 
+@pytest.mark.parametrize("lines", [17, 18, 19])
+def test_where_few_jobs_have_room_the_newest_is_seen_beside_old_failures(lines: int) -> None:
+    """Where less than three had, all failures went first."""
+    mint = IdMint()
+    failed = [
+        _job(JobStatus.FAILED, id=mint(), job_type="broke", completed_at=NOW) for _ in range(5)
+    ]
+    newest = _job(JobStatus.SUCCEEDED, id=mint(), job_type="newest", completed_at=NOW)
+    snapshot = Snapshot(at=NOW, queues=[], rates={}, workers=[], jobs=[*failed, newest])
+    text = _drawn(snapshot, Heading("TaskForge", "", 5), 130, lines)
+    assert any("newest" in row for row in text)
+
+
 @pytest.mark.parametrize(("columns", "lines"), [(80, 24), (100, 30), (160, 50), (220, 60)])
 def test_every_row_is_one_line_of_the_screen(columns: int, lines: int) -> None:
     long = "[red]" + "words and more words " * 20

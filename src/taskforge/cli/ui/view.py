@@ -253,10 +253,13 @@ def _chosen(snapshot: Snapshot, most: int) -> list[StoredJob]:
         for job in snapshot.jobs
         if job.status is JobStatus.PROCESSING and (_took(job, snapshot) or 0) >= LONG_SECONDS
     ]
-    failed = [job for job in snapshot.jobs if job.status is JobStatus.FAILED]
+    failed = sorted(
+        (job for job in snapshot.jobs if job.status is JobStatus.FAILED),
+        key=lambda job: job.completed_at or job.created_at,
+    )
     pinned = [
         *sorted(long, key=lambda job: job.id)[: most // 2],
-        *sorted(failed, key=lambda job: job.completed_at or job.created_at)[-(most // 3) :],
+        *failed[max(0, len(failed) - most // 3) :],
     ]
     shown = {job.id for job in pinned}
     newest = sorted(
